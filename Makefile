@@ -1,0 +1,63 @@
+# One door: `make check` is what CI and a contributor run. `make help` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+# A stamp is younger than what it was installed from, so nothing is installed twice.
+RUNTIME := .venv/.installed-runtime
+DEV := .venv/.installed-dev
+BENCH := .venv-bench/.installed-bench
+PACKAGE := pyproject.toml requirements/runtime.txt requirements/build.txt tools/install
+
+unexport PYTHONHOME PYTHONPATH
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format format-check types check bench clean
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(DEV) ## Make the private environment .venv with all that development needs
+	@echo "$(BIN) is ready"
+
+demo: $(RUNTIME) ## Show a run that is killed and goes on
+	@$(BIN)/holdfast demo
+
+test: $(DEV) ## Run all tests, and hold the coverage to its floors
+	@rm -f coverage.json
+	@$(BIN)/pytest -n 2 --cov --cov-report= --cov-report=json
+	@$(BIN)/python tools/coverage_floors.py coverage.json
+
+lint: $(DEV) ## Look for mistakes with ruff
+	@$(BIN)/ruff check
+
+format: $(DEV) ## Bring all code into the one format
+	@$(BIN)/ruff check --select I --fix --quiet
+	@$(BIN)/ruff format
+
+format-check: $(DEV) ## Say which files are not in the one format
+	@$(BIN)/ruff format --check
+
+types: $(DEV) ## Check the types with basedpyright
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+check: format-check lint types test ## Everything that CI checks (layers and documentation are tests)
+
+bench: $(BENCH) ## Measure, in an environment of its own
+	@.venv-bench/bin/python benchmarks/run.py
+
+clean: ## Remove the environments and all that was made
+	@rm -rf .venv .venv-bench .pytest_cache .ruff_cache .hypothesis build dist coverage.json .coverage .coverage.*
+	@find src tests tools examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUNTIME): $(PACKAGE)
+	@tools/install "$(PYTHON)" .venv requirements/runtime.txt requirements/build.txt
+	@touch $@
+
+$(DEV): $(RUNTIME) requirements/dev.txt
+	@tools/install "$(PYTHON)" .venv requirements/dev.txt
+	@touch $@
+
+$(BENCH): $(PACKAGE) requirements/bench.txt
+	@tools/install "$(PYTHON)" .venv-bench requirements/bench.txt
+	@touch $@
