@@ -1,0 +1,29 @@
+"""Frozen data without behaviour: words, records, headers, leases, notices, snapshots."""
+
+from holdfast.model.header import FORMAT_VERSION, StateHeader, checked_state_id
+from holdfast.model.lease import Holder, Lease
+from holdfast.model.metadata import StateMetadata
+from holdfast.model.notice import EventNotice
+from holdfast.model.records import CheckpointRecord, EventRecord, Failure, Record, StorageRecord
+from holdfast.model.snapshot import StateSnapshot
+from holdfast.model.words import EventType, ExecutionStatus, ReplayMode, StateStatus
+
+__all__ = [
+    "FORMAT_VERSION",
+    "CheckpointRecord",
+    "EventNotice",
+    "EventRecord",
+    "EventType",
+    "ExecutionStatus",
+    "Failure",
+    "Holder",
+    "Lease",
+    "Record",
+    "ReplayMode",
+    "StateHeader",
+    "StateMetadata",
+    "StateSnapshot",
+    "StateStatus",
+    "StorageRecord",
+    "checked_state_id",
+]

@@ -1,0 +1,64 @@
+"""What people attach to a state and search it by. Plain JSON, so that any tool and any database can read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.errors import InvalidMetadata
+
+
+class StateMetadata(msgspec.Struct, frozen=True):
+    """Tags, a description and plain data that belong to a state.
+
+    Raises InvalidMetadata where ``custom_data`` or ``environment`` holds anything but plain JSON.
+    """
+
+    tags: list[str] = []
+    description: str = ""
+    pipeline_name: str = ""
+    parent_state_id: str | None = None
+    custom_data: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    """What was captured by itself where the state began: Python, platform, host, versions."""
+
+    def __post_init__(self) -> None:
+        # One text for a list of tags is the commonest slip, and would be stored letter by letter.
+        if not isinstance(cast(object, self.tags), (list, tuple)):
+            raise InvalidMetadata("tags", "is not a list")
+        for number, tag in enumerate(cast("list[object]", self.tags)):
+            if not isinstance(tag, str):
+                raise InvalidMetadata(f"tags[{number}]", f"is {type(tag).__name__}, not text")
+        _require_plain(self.custom_data, "custom_data")
+        _require_plain(self.environment, "environment")
+
+    def to_json(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> StateMetadata:
+        return msgspec.json.decode(text, type=cls)
+
+
+def _require_plain(value: object, place: str) -> None:
+    if value is None or isinstance(value, (bool, str)):
+        return
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise InvalidMetadata(place, "is a number too large for JSON")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidMetadata(place, f"is {value}, which JSON does not have")
+    elif isinstance(value, Mapping):
+        for key, item in cast("Mapping[object, object]", value).items():
+            if not isinstance(key, str):
+                raise InvalidMetadata(place, f"has the key {key!r}, which is not text")
+            _require_plain(item, f"{place}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(cast("list[object]", value)):
+            _require_plain(item, f"{place}[{number}]")
+    else:
+        raise InvalidMetadata(place, f"is of type {type(value).__name__}")

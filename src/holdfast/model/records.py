@@ -1,0 +1,91 @@
+"""The immutable records that a journal is made of.
+
+A record is stored as the array ``[tag, field, field, …]`` in the order in which the fields stand here. The order is the
+format: a new field goes to the end and has a default, a field is never removed or moved.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from holdfast.model.words import ExecutionStatus, StateStatus
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """How an event failed: readable by people, and rebuilt as an exception where that is possible."""
+
+    type_name: str
+    message: str
+    traceback: str
+    value: bytes | None = None
+    """The exception as an encoded value, or None where it could not be encoded."""
+
+
+class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """What became of an event.
+
+    A record of an outcome carries the start of its attempt as well (``order``, ``started_at``), so an event that starts
+    and ends within one commit is one record. A start stands in the journal by itself only where something else was
+    committed before the outcome: an agent whose children are recorded, for one.
+    """
+
+    seq: int
+    address: str
+    status: ExecutionStatus
+    at: float
+    """When this was recorded, in seconds since 1970 UTC."""
+    order: int
+    """The how-manieth start in its state this attempt was."""
+    attempt: int = 1
+    duration_s: float = 0.0
+    version: str | None = None
+    """The version of the actor, as declared."""
+    fingerprint: bytes = b""
+    """The SHA-256 of the encoded input, shortened to 16 bytes."""
+    input: bytes | None = None
+    """The encoded input, or None where recording inputs is switched off."""
+    result: bytes | None = None
+    """The encoded result of a completed event."""
+    error: Failure | None = None
+    causes: tuple[str, ...] = ()
+    """Of a failed event: the addresses of the calls inside it whose failure it passed on."""
+
+    @property
+    def recorded_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+    @property
+    def started_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at - self.duration_s, UTC)
+
+
+class CheckpointRecord(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A marked point of the journal."""
+
+    seq: int
+    status: StateStatus
+    at: float
+    metadata: str
+    """The metadata as it stood, as JSON text."""
+
+    @property
+    def recorded_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+
+class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """One change of the state's storage: a value set, or (``value`` is None) a key deleted."""
+
+    seq: int
+    key: str
+    at: float
+    value: bytes | None
+
+    @property
+    def recorded_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+
+Record = EventRecord | CheckpointRecord | StorageRecord

@@ -1,0 +1,50 @@
+"""The closed sets of words that records, headers and settings are written in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EventType(StrEnum):
+    """What kind of actor an event calls; the last part of its address."""
+
+    TOOL_CALL = "tool_call"
+    LLM_CALL = "llm_call"
+    AGENT_CALL = "agent_call"
+
+
+class ExecutionStatus(StrEnum):
+    """What a record or a notice says of an event."""
+
+    STARTED = "started"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RETRYING = "retrying"
+    RECOVERED = "recovered"
+    AWAITING = "awaiting"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+
+
+class StateStatus(StrEnum):
+    """What a state is doing, or how it ended."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    AWAITING = "awaiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+class ReplayMode(StrEnum):
+    """How a call that may have a recorded outcome is treated."""
+
+    NORMAL = "normal"
+    """Skip what is settled; publish only what is new."""
+    REPUBLISH_ALL = "republish_all"
+    """Skip what is settled; publish that as well."""
+    VALIDATION = "validation"
+    """Execute everything again and compare; record nothing."""
+    REHEARSAL = "rehearsal"
+    """Execute nothing; a call without a recorded outcome is refused."""
