@@ -1,0 +1,36 @@
+"""What a kind of value is to the codec: a tag, a way down to plain parts and a way up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+Lower = Callable[[Any], Any]
+"""Turns a part of a value into something that msgpack has."""
+
+
+class NotStorable(Exception):
+    """Inside the codec: this value has no kind. The place is found afterwards."""
+
+    def __init__(self, cls: type, why: str = "is not a kind of value that can be stored") -> None:
+        super().__init__(cls, why)
+        self.cls = cls
+        self.why = why
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A row of the table of types. The tag is part of the format and is never given to another kind."""
+
+    tag: int
+    lower: Callable[[Any, Lower], Any]
+    """From a value to its parts, each lowered."""
+    build: Callable[[Any], Any]
+    """From the parts, each built already, to the value. Checks what it is given: the parts come from stored bytes."""
+
+
+class Opaque(msgspec.Struct, frozen=True):
+    """Stands in a recorded input where something stood that cannot be stored, such as an open connection."""
+
+    type_name: str
