@@ -1,0 +1,1 @@
+"""Where states live: one contract, one module or folder for each implementation."""

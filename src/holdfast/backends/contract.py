@@ -1,0 +1,146 @@
+"""The contract of a state backend: where the journals of states live.
+
+A backend stores bytes that it does not look into, and knows nothing of actors, values or replay. It promises:
+
+* **Durable when it returns.** ``acquire``, ``append`` and ``delete_state`` return when what they wrote survives the
+  death of the process (and, where the backend says so, of the machine).
+* **All or nothing.** Each ``Append`` becomes visible whole or not at all.
+* **Fenced.** An ``Append`` whose lease is not the newest of its state writes nothing and is answered with LeaseLost.
+* **Idempotent by position.** Appending again the very bytes that stand at a position succeeds and changes nothing;
+  where only the first of them stand there, the rest is added. Other bytes there, or a gap before ``first_seq``, are
+  answered with PositionTaken. A lease that was given back stays good for that until another one is granted.
+* **One round trip each.** Every verb is one request to a database server; nothing is read record by record.
+* **Its own time.** Whether a lease has run out is decided by the clock of the store, never by the caller's.
+
+Every verb may be called from any thread. Foreign errors are translated here, ``from`` the original: what cannot be done
+now raises BackendUnavailable (StoreFull where there is no room), and leaves nothing half-written.
+``holdfast.testing.StateBackendConformance`` is this page as tests; run it on a backend of your own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from holdfast.errors import BackendError
+from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish to write a state, which is created where it does not exist."""
+
+    header: StateHeader
+    """The state's header if it is new; of one that exists, only ``state_id`` counts."""
+    bodies: tuple[bytes, ...] = ()
+    """The first records, numbered from 1, if the state is new."""
+    holder: Holder
+    ttl_s: float
+    supersede: int | None = None
+    """The fence of a lease that is known to be dead: it is taken over although it has not run out."""
+    create: bool = True
+    """False: a state that does not exist is not created."""
+    reopen: bool = False
+    """True: a completed state is leased too; otherwise its lease is refused."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a claim, one of three: a lease; another's lease (``held_by``); a completed state without one."""
+
+    header: StateHeader
+    is_new: bool = False
+    lease: Lease | None = None
+    held_by: Holder | None = None
+    held_fence: int = 0
+    held_for_s: float = 0.0
+    """How long the other's lease lasts unless it is renewed."""
+
+
+class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of the header that belongs to an append. None leaves a field as it is."""
+
+    at: float
+    status: StateStatus | None = None
+    metadata: StateMetadata | None = None
+    releases: bool = False
+    """True: the lease is given back."""
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Records to add to one state, and what changes in its header with them; either may be empty."""
+
+    lease: Lease
+    first_seq: int
+    bodies: Sequence[bytes]
+    update: StateUpdate | None = None
+
+
+class StateBackend(ABC):
+    """Where states live. See the module for what every method promises."""
+
+    commit_waits: bool
+    """True where a commit waits for a disk or a network: it is then made on a thread, in groups."""
+
+    name: str
+    """What the store is called in messages; a password never stands in it."""
+
+    @abstractmethod
+    def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:
+        """Answer each claim, all in one transaction. None: the state does not exist and was not to be created.
+
+        A lease is given where the state is new, its last lease was given back or has run out, or ``supersede`` names
+        the lease that stands. Its fence is greater than every earlier one of the state. Nothing else changes.
+        """
+
+    @abstractmethod
+    def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
+        """Write all in one transaction. Each is answered with None or why it was refused (LeaseLost, PositionTaken).
+
+        A refused one does not hinder the others. Two of one call may be of the same state, in order.
+        """
+
+    @abstractmethod
+    def renew(self, leases: Sequence[Lease], ttl_s: float) -> list[bool]:
+        """Prolong leases; False for each that was given back or is no longer the newest of its state."""
+
+    @abstractmethod
+    def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
+        """The records behind position ``after``, in order, with their numbers; none for a state that does not exist."""
+
+    @abstractmethod
+    def find_state(self, state_id: str) -> StateHeader | None:
+        """The header of one state, or None."""
+
+    @abstractmethod
+    def list_states(
+        self,
+        *,
+        tags: Sequence[str] | None = None,
+        status: StateStatus | None = None,
+        pipeline_name: str | None = None,
+        limit: int = 100,
+    ) -> list[StateHeader]:
+        """The states that have every tag, the status and the pipeline name asked for, the newest created first."""
+
+    @abstractmethod
+    def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
+        """Delete a state and its records; False if there is none.
+
+        Without a lease, a state whose lease has not run out is refused with LeaseHeld; with one, LeaseLost is raised if
+        it is not the newest.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back files and connections. Closing twice is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

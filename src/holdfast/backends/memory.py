@@ -1,0 +1,203 @@
+"""States in the memory of the process: for tests, and for runs that need not outlive it. Touches no file.
+
+Everything is under one lock. Metadata is kept as JSON text, as other backends keep it, so that a list or dict which the
+caller changes later does not change what is stored.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
+from holdfast.errors import BackendError, LeaseHeld, LeaseLost, PositionTaken, UsageError
+from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.model.header import utc
+
+
+class _StoredState:
+    """One state: the header without what is filled in when it is read, the lease that stands, the bodies from 1 on."""
+
+    __slots__ = ("bodies", "fence", "header", "holder", "key", "lease_until", "metadata")
+
+    def __init__(self, key: int, claim: Claim) -> None:
+        self.key = key
+        self.header = claim.header
+        self.metadata = claim.header.metadata.to_json()
+        self.bodies = [bytes(body) for body in claim.bodies]
+        self.fence = 0
+        self.holder: Holder | None = None
+        self.lease_until = 0.0
+
+    def lease_to(self, holder: Holder, until: float) -> Lease:
+        self.fence += 1
+        self.holder = holder
+        self.lease_until = until
+        return Lease(self.header.state_id, self.key, self.fence)
+
+    def holder_at(self, now: float) -> Holder | None:
+        return self.holder if self.lease_until > now else None
+
+    def header_at(self, now: float) -> StateHeader:
+        metadata = StateMetadata.from_json(self.metadata)
+        return msgspec.structs.replace(
+            self.header, metadata=metadata, position=len(self.bodies), holder=self.holder_at(now)
+        )
+
+    def refusal(self, append: Append) -> BackendError | None:
+        first = append.first_seq
+        if append.bodies and not 1 <= first <= len(self.bodies) + 1:
+            return PositionTaken(self.header.state_id, first)
+        for seq, (standing, wanted) in enumerate(zip(self.bodies[first - 1 :], append.bodies, strict=False), first):
+            if standing != wanted:
+                return PositionTaken(self.header.state_id, seq)
+        return None
+
+    def change(self, update: StateUpdate) -> None:
+        if update.status is not None or update.metadata is not None:
+            status = update.status or self.header.status
+            self.header = msgspec.structs.replace(self.header, status=status, updated_at=utc(update.at))
+        if update.metadata is not None:
+            self.metadata = update.metadata.to_json()
+        if update.releases:
+            self.holder = None
+
+
+class MemoryStateBackend(StateBackend):
+    """States in the memory of the process; they are gone with it, or when the backend is closed."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.name = "memory://"
+        self.commit_waits = False
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._keys = itertools.count(1)
+        self._by_id: dict[str, _StoredState] = {}
+        self._by_key: dict[int, _StoredState] = {}
+
+    def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:
+        with self._lock:
+            self._require_open()
+            return [self._answer(claim, self._clock()) for claim in claims]
+
+    def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
+        with self._lock:
+            self._require_open()
+            return [self._append_one(append) for append in appends]
+
+    def renew(self, leases: Sequence[Lease], ttl_s: float) -> list[bool]:
+        with self._lock:
+            self._require_open()
+            return [self._renew_one(lease, self._clock() + ttl_s) for lease in leases]
+
+    def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
+        with self._lock:
+            self._require_open()
+            stored = self._by_id.get(state_id)
+            if stored is None:
+                return []
+            start = max(after, 0)
+            stop = None if limit is None else start + max(limit, 0)
+            return list(enumerate(stored.bodies[start:stop], start + 1))
+
+    def find_state(self, state_id: str) -> StateHeader | None:
+        with self._lock:
+            self._require_open()
+            stored = self._by_id.get(state_id)
+            return None if stored is None else stored.header_at(self._clock())
+
+    def list_states(
+        self,
+        *,
+        tags: Sequence[str] | None = None,
+        status: StateStatus | None = None,
+        pipeline_name: str | None = None,
+        limit: int = 100,
+    ) -> list[StateHeader]:
+        def fits(header: StateHeader) -> bool:
+            return (
+                set(tags or ()) <= set(header.metadata.tags)
+                and (status is None or header.status is status)
+                and (pipeline_name is None or header.metadata.pipeline_name == pipeline_name)
+            )
+
+        with self._lock:
+            self._require_open()
+            now = self._clock()
+            newest_first = sorted(self._by_key.values(), key=lambda s: (s.header.created_at, s.key), reverse=True)
+            fitting = filter(fits, (stored.header_at(now) for stored in newest_first))
+            return list(itertools.islice(fitting, max(limit, 0)))
+
+    def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
+        with self._lock:
+            self._require_open()
+            stored = self._by_id.get(state_id)
+            if stored is None:
+                return False
+            now = self._clock()
+            if lease is not None and self._leased(lease) is not stored:
+                raise LeaseLost(state_id, lease.fence)
+            holder = stored.holder_at(now)
+            if lease is None and holder is not None:
+                raise LeaseHeld(state_id, str(holder), stored.lease_until - now)
+            del self._by_id[state_id], self._by_key[stored.key]
+            return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._by_id.clear()
+            self._by_key.clear()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(
+                f"The store {self.name} is closed, and its states are gone.", "Close it after the last use."
+            )
+
+    def _answer(self, claim: Claim, now: float) -> Grant | None:
+        stored = self._by_id.get(claim.header.state_id)
+        if stored is None:
+            return self._create(claim, now) if claim.create else None
+        header = stored.header_at(now)
+        if header.status is StateStatus.COMPLETED and not claim.reopen:
+            return Grant(header=header)
+        if header.holder is not None and claim.supersede != stored.fence:
+            held_for_s = stored.lease_until - now
+            return Grant(header=header, held_by=header.holder, held_fence=stored.fence, held_for_s=held_for_s)
+        return Grant(header=header, lease=stored.lease_to(claim.holder, now + claim.ttl_s))
+
+    def _create(self, claim: Claim, now: float) -> Grant:
+        stored = _StoredState(next(self._keys), claim)
+        self._by_id[claim.header.state_id] = self._by_key[stored.key] = stored
+        lease = stored.lease_to(claim.holder, now + claim.ttl_s)
+        return Grant(header=stored.header_at(now), is_new=True, lease=lease)
+
+    def _leased(self, lease: Lease) -> _StoredState | None:
+        """The state of a lease, if the lease is its newest."""
+        stored = self._by_key.get(lease.key)
+        return stored if stored is not None and stored.fence == lease.fence else None
+
+    def _append_one(self, append: Append) -> BackendError | None:
+        stored = self._leased(append.lease)
+        if stored is None:
+            return LeaseLost(append.lease.state_id, append.lease.fence)
+        refusal = stored.refusal(append)
+        if refusal is None:
+            missing = append.bodies[len(stored.bodies) + 1 - append.first_seq :] if append.bodies else ()
+            stored.bodies.extend(map(bytes, missing))
+            if append.update is not None:
+                stored.change(append.update)
+        return refusal
+
+    def _renew_one(self, lease: Lease, until: float) -> bool:
+        stored = self._leased(lease)
+        if stored is None or stored.holder is None:
+            return False
+        stored.lease_until = until
+        return True

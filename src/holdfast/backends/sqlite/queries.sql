@@ -1,0 +1,120 @@
+-- Every statement of the store. A line `-- name: xyz` opens one; the comment under it says what it does and why so.
+
+-- name: begin
+-- Takes the write lock at once: a transaction that read first could no longer wait for another writer.
+BEGIN IMMEDIATE;
+
+-- name: commit
+-- Ends a transaction; what it wrote is durable when this returns.
+COMMIT;
+
+-- name: rollback
+-- Gives a transaction up.
+ROLLBACK;
+
+-- name: count_tables
+-- 0 in a file that is no store yet.
+SELECT count(*) FROM sqlite_schema;
+
+-- name: append_record
+-- Inserts a record if the state still has the writer's fence. The caller compares the count of changes with the count of
+-- rows. It must not look into `records`: SQLite would then collect the selection in a temporary table for every row.
+INSERT INTO records (state, seq, body) SELECT key, ?, ? FROM states WHERE key = ? AND fence = ?;
+
+-- name: insert_record
+-- Inserts a record of a state whose fence was checked in the same transaction.
+INSERT INTO records (state, seq, body) VALUES (?, ?, ?);
+
+-- name: find_fence
+-- The newest fence of a state.
+SELECT fence FROM states WHERE key = ?;
+
+-- name: find_position
+-- The number of the newest record of a state, or 0.
+SELECT coalesce(max(seq), 0) FROM records WHERE state = ?;
+
+-- name: read_between
+-- The records that stand where an append is to be written.
+SELECT seq, body FROM records WHERE state = ? AND seq BETWEEN ? AND ? ORDER BY seq;
+
+-- name: read_records
+-- The records behind a position. A limit of -1 is none.
+SELECT seq, body FROM records
+WHERE state = (SELECT key FROM states WHERE state_id = ?) AND seq > ?
+ORDER BY seq LIMIT ?;
+
+-- name: find_header
+-- One state by its id.
+SELECT * FROM headers WHERE state_id = ?;
+
+-- name: insert_state
+-- A new state, with its first lease.
+INSERT INTO states
+    (fence, lease_until, status, created_at, updated_at, version, state_id, pipeline_name, agent, holder, metadata)
+VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: grant_lease
+-- Hands a state to a holder under a new fence.
+UPDATE states SET fence = ?, holder = ?, lease_until = ? WHERE key = ?;
+
+-- name: renew_lease
+-- Prolongs a lease that is still the newest and was not given back.
+UPDATE states SET lease_until = ? WHERE key = ? AND fence = ? AND holder IS NOT NULL;
+
+-- name: release_lease
+-- Gives a lease back. The fence stays, so that a repeated append is recognised.
+UPDATE states SET holder = NULL, lease_until = 0.0 WHERE key = ?;
+
+-- name: update_status
+-- Changes the status of a state whose fence was checked in the same transaction.
+UPDATE states SET status = ?, updated_at = ? WHERE key = ?;
+
+-- name: update_metadata
+-- Changes the metadata of a state whose fence was checked in the same transaction.
+UPDATE states SET metadata = ?, pipeline_name = ?, updated_at = ? WHERE key = ?;
+
+-- name: insert_tag
+-- One tag of a state; naming a tag twice is harmless.
+INSERT OR IGNORE INTO tags (tag, created_at, state) SELECT ?, created_at, key FROM states WHERE key = ?;
+
+-- name: delete_tags
+-- All tags of a state.
+DELETE FROM tags WHERE state = ?;
+
+-- name: delete_records
+-- All records of a state.
+DELETE FROM records WHERE state = ?;
+
+-- name: delete_header
+-- The state itself.
+DELETE FROM states WHERE key = ?;
+
+-- name: list_newest
+-- The newest states, whatever they are.
+SELECT * FROM headers ORDER BY created_at DESC, key DESC LIMIT :limit;
+
+-- name: list_by_status
+-- The newest states of one status.
+SELECT * FROM headers WHERE status = :status ORDER BY created_at DESC, key DESC LIMIT :limit;
+
+-- name: list_by_pipeline
+-- The newest states of one pipeline, and of one status where that is asked for.
+SELECT * FROM headers
+WHERE pipeline_name = :pipeline_name AND (:status IS NULL OR status = :status)
+ORDER BY created_at DESC, key DESC LIMIT :limit;
+
+-- name: list_by_tag
+-- The newest states that have one tag, then every other one of the JSON list `tags`, and what else is asked for. CROSS JOIN
+-- keeps SQLite to walking `tags`, which is in the order of the listing.
+SELECT headers.* FROM tags AS first CROSS JOIN headers ON headers.key = first.state
+WHERE first.tag = :tag
+  AND (:status IS NULL OR headers.status = :status)
+  AND (:pipeline_name IS NULL OR headers.pipeline_name = :pipeline_name)
+  AND NOT EXISTS (
+      SELECT 1 FROM json_each(:tags) AS wanted
+      WHERE NOT EXISTS (
+          SELECT 1 FROM tags AS other
+          WHERE other.tag = wanted.value AND other.created_at = first.created_at AND other.state = first.state
+      )
+  )
+ORDER BY first.created_at DESC, first.state DESC LIMIT :limit;
