@@ -1,0 +1,1 @@
+"""Runs user code: scopes and addresses, replay, records, leases, observers."""

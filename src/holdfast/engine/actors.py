@@ -1,0 +1,239 @@
+"""Actors: the units of work that users declare, as the engine sees them.
+
+An actor holds what was declared and turns a call into an event where it is made inside a run. It keeps nothing of a
+run.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
+
+from holdfast.codec.names import main_module_name
+from holdfast.engine.perform import Call, perform
+from holdfast.engine.scope import current_scope
+from holdfast.engine.threads import run_plain, wait_for
+from holdfast.errors import UsageError
+from holdfast.journal.address import SEPARATOR, label
+from holdfast.model import EventType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Condition = Callable[..., object]
+"""Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
+
+
+class Actor(Generic[P, R]):
+    """Something that can be called, and whose calls are events inside a run."""
+
+    event_type: EventType = EventType.TOOL_CALL
+    function: Callable[..., Any]
+    """What a call executes."""
+    is_plain: bool
+    """True for a plain ``def``: it runs on a worker thread."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        description: str = "",
+        version: str | None = None,
+        preconditions: Sequence[Condition] = (),
+        postconditions: Sequence[Condition] = (),
+        cacheable: bool | None = None,
+        cache_ttl: int | None = None,
+    ) -> None:
+        if not name:
+            raise UsageError("An actor needs a name.", "Give one with `name=…`.")
+        if cacheable is not None or cache_ttl is not None:
+            warnings.warn(
+                "`cacheable` and `cache_ttl` do nothing: a run's results are in its journal.",
+                DeprecationWarning,
+                stacklevel=4,
+            )
+        self.name = name
+        self.description = description
+        self.version = version
+        self.preconditions = tuple(preconditions)
+        self.postconditions = tuple(postconditions)
+        self.label = label(name)
+        self.suffix = f"{SEPARATOR}{self.event_type}"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Inside a run, an event whose address is taken now; outside, just the function. Either way to be awaited."""
+        scope = current_scope.get()
+        if scope is None:
+            return self._execute_outside(args, kwargs)
+        return perform(scope, Call(self, scope.take(self.label), args, kwargs))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
+        scope = current_scope.get()
+        if scope is None and self.is_plain:
+            return self.function(*args, **kwargs)
+        return wait_for(self(*args, **kwargs), scope.live.loop if scope is not None else None)
+
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        name: str | None = None,
+        version: str | None = None,
+        preconditions: Sequence[Condition] | None = None,
+        postconditions: Sequence[Condition] | None = None,
+    ) -> Self:
+        """This actor with other options for one call; a key names the address: ``fetch.options(key="page-2")(url)``."""
+        changed = copy.copy(self)
+        changed.name = name or self.name
+        changed.version = version or self.version
+        changed.preconditions = self.preconditions if preconditions is None else tuple(preconditions)
+        changed.postconditions = self.postconditions if postconditions is None else tuple(postconditions)
+        changed.label = label(changed.name, key)
+        return changed
+
+    def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The input as it is recorded: the arguments as a list, with a dict beside it for those only named."""
+        return {"args": list(args), "kwargs": kwargs} if kwargs else list(args)
+
+    def arguments_of(self, recorded: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that a recorded input was made of."""
+        if isinstance(recorded, list):
+            return tuple(cast("list[Any]", recorded)), {}
+        return tuple(recorded["args"]), dict(recorded["kwargs"])
+
+    @property
+    def reference(self) -> str | None:
+        """Where this actor can be imported from, 'module:name' or 'file.py:name'; None where it cannot."""
+        return None
+
+    async def _execute_outside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.is_plain:
+            return await run_plain(self.function, args, kwargs)
+        return await self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class FunctionActor(Actor[P, R]):
+    """A decorated function, of any signature."""
+
+    def __init__(
+        self, function: Callable[..., Any], event_type: EventType, name: str | None = None, **options: Any
+    ) -> None:
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            raise UsageError(
+                f"{function.__qualname__} is a generator, and what it yields could not be given again.",
+                "Return a list instead.",
+            )
+        self.event_type = event_type
+        super().__init__(name=name or function.__name__, **options)
+        self.function = function
+        self.is_plain = not is_async(function)
+        self.description = self.description or inspect.getdoc(function) or ""
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+        self._positional = _positional_names(function)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """As a method: the instance goes to the function and is not part of the recorded input."""
+        if instance is None:
+            return self
+        bound = copy.copy(self)
+        bound.function = partial(self.function, instance)
+        bound._positional = self._positional[1:]
+        return bound
+
+    def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not kwargs:
+            return list(args)
+        # An argument that could stand in its place counts as standing there: naming it is no change of the input.
+        placed, named = list(args), dict(kwargs)
+        for name in self._positional[len(args) :]:
+            if name not in named:
+                break
+            placed.append(named.pop(name))
+        return super().input_of(tuple(placed), named)
+
+    @property
+    def reference(self) -> str | None:
+        return reference_of(self.__module__, self.__qualname__)
+
+
+class HandlerActor(Actor[[Any], Any]):
+    """An actor of the explicit form, whose handler gets the input, a context and the state.
+
+    The handler is given as ``handler=`` or declared as a method of a subclass.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        handler: Callable[..., Any] | None = None,
+        input_model: Any = None,
+        output_model: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name=name, **options)
+        function = handler or getattr(self, "handler", None)
+        if function is None:
+            raise UsageError(
+                f"The actor {name!r} has no handler.", "Give one with `handler=…`, or declare it as a method."
+            )
+        self.handler = function
+        self.function = function
+        self.is_plain = not is_async(function)
+        self.input_model = input_model
+        self.output_model = output_model
+
+    def __call__(self, input: Any, context: Any = None) -> Coroutine[Any, Any, Any]:
+        scope = current_scope.get()
+        if scope is None:
+            return self._execute_outside((input, context, None), {})
+        args = (input, context, scope.live.facade)
+        return perform(scope, Call(self, scope.take(self.label), args, {}, inputs=(input,)))
+
+    def call(self, input: Any, context: Any = None) -> Any:
+        scope = current_scope.get()
+        return wait_for(self(input, context), scope.live.loop if scope is not None else None)
+
+    @property
+    def reference(self) -> str | None:
+        cls = type(self)
+        return None if cls.__module__.startswith("holdfast.") else reference_of(cls.__module__, cls.__qualname__)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
+
+
+def reference_of(module: str, qualified_name: str) -> str | None:
+    """Where a thing declared in a module can be imported from; the running script is named by its file."""
+    if "<locals>" in qualified_name:
+        return None
+    if module != "__main__":
+        return f"{module}:{qualified_name}"
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None:
+        return f"{main_module_name()}:{qualified_name}"
+    return f"{Path(file).resolve()}:{qualified_name}" if file else None

@@ -1,0 +1,20 @@
+"""The one source of time in the engine, so that tests can turn it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
+    """Two ways to tell the time."""
+
+    now: Callable[[], float] = time.time
+    """Seconds since 1970 UTC, for what is recorded."""
+    elapsed: Callable[[], float] = time.perf_counter
+    """Seconds since some moment, never going back, for durations."""
+
+
+SYSTEM_CLOCK = Clock()

@@ -1,0 +1,85 @@
+"""The explicit form of a call: an event object that is given its input and its state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.engine.actors import Actor, HandlerActor
+from holdfast.engine.branches import branching
+from holdfast.engine.perform import Call, perform
+from holdfast.engine.scope import Scope, current_scope
+from holdfast.engine.state import ExecutionState
+from holdfast.errors import UsageError
+from holdfast.journal.address import label
+from holdfast.model import ExecutionStatus
+
+
+class ExecutionResult(msgspec.Struct, frozen=True):
+    """What a call in the explicit form gives. As the input of another call it stands for its ``result``."""
+
+    result: Any
+    execution_time: float = 0.0
+    ok: bool = True
+    error_message: str | None = None
+
+
+class ExecutionEvent:
+    """One call of an actor. After the call it tells what became of it."""
+
+    def __init__(self, actor: Actor[..., Any], tag: str = "") -> None:
+        self.actor = actor
+        self.tag = tag
+        self.address = ""
+        self.result: Any = None
+        self.execution_time = 0.0
+        self.execution_status: ExecutionStatus | None = None
+        self.is_replayed = False
+        self.drift: str | None = None
+        """What no longer agrees with the record that was replayed, or None."""
+
+    def __call__(
+        self, input_data: Any, extra_context: Any, execution_state: ExecutionState
+    ) -> Coroutine[Any, Any, ExecutionResult]:
+        """Call the actor in a state; the address is taken now. Raises what the handler raises."""
+        if not isinstance(cast(object, execution_state), ExecutionState):
+            raise UsageError(
+                f"The event of {self.actor.name!r} was called without a state.",
+                "Give it an ExecutionState: `await ExecutionEvent(actor)(input, None, state)`.",
+            )
+        live = execution_state._live  # pyright: ignore[reportPrivateUsage]  # the two forms of one engine
+        here = current_scope.get()
+        scope = here if here is not None and here.live is live else live.top
+        value = input_data.result if isinstance(input_data, ExecutionResult) else input_data
+        if isinstance(self.actor, HandlerActor):
+            args: tuple[Any, ...] = (value, extra_context, execution_state)
+        else:
+            args = (value,)
+        path = scope.take(label(self.actor.name, self.tag) if self.tag else self.actor.label)
+        call = Call(self.actor, path, args, {}, inputs=(value,))
+        self.address = call.address
+        return self._perform(scope, call)
+
+    async def _perform(self, scope: Scope, call: Call) -> ExecutionResult:
+        live = scope.live
+        loop = asyncio.get_running_loop()
+        if scope is live.top:
+            live.loop = loop
+        self.execution_status = ExecutionStatus.STARTED
+        try:
+            with branching(loop):
+                self.result = await perform(scope, call)
+        except BaseException as error:
+            is_failure = isinstance(error, Exception)
+            self.execution_status = ExecutionStatus.FAILED if is_failure else ExecutionStatus.CANCELLED
+            raise
+        else:
+            self.execution_status = ExecutionStatus.RECOVERED if call.is_replayed else ExecutionStatus.COMPLETED
+        finally:
+            self.is_replayed = call.is_replayed
+            self.drift = call.drift
+            self.execution_time = call.execution_time
+        return ExecutionResult(self.result, self.execution_time)

@@ -1,0 +1,157 @@
+"""Who this process is to others, whether another one is dead, and keeping leases alive.
+
+"Kill it and run the line again" must never wait: on the same machine a dead holder's lease is taken over at once. A
+lease whose holder lives, or may live elsewhere, is left alone until it runs out.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from holdfast.backends.contract import Claim, Grant, StateBackend
+from holdfast.errors import HoldfastError, LeaseHeld, LeaseLost
+from holdfast.model import Holder
+
+if TYPE_CHECKING:
+    from holdfast.engine.live import LiveState
+
+LEASE_TTL_S = 30.0
+"""How long a lease lasts unless it is renewed; it is renewed three times as often."""
+
+# The tokens of the runs that this process is in the middle of. Any other token with this process's identity belongs
+# to a run that has ended without being able to say so, when the disk was full for instance.
+_running_here: set[str] = set()
+
+
+def new_holder() -> Holder:
+    """This process, with a token of its own for one run."""
+    return msgspec.structs.replace(_this_process(os.getpid()), token=uuid.uuid4().hex)
+
+
+@lru_cache(maxsize=1)
+def _this_process(pid: int) -> Holder:
+    return Holder(
+        host=socket.gethostname(),
+        boot=_boot(),
+        process_space=_process_space(pid),
+        pid=pid,
+        started=_started(pid) or "",
+        token="",
+    )
+
+
+def mark_running(holder: Holder) -> None:
+    _running_here.add(holder.token)
+
+
+def mark_ended(holder: Holder) -> None:
+    _running_here.discard(holder.token)
+
+
+def is_dead(holder: Holder) -> bool:
+    """Whether that holder certainly writes no more. False where it lives or cannot be known."""
+    me = _this_process(os.getpid())
+    if not me.boot or (holder.host, holder.process_space) != (me.host, me.process_space):
+        return False
+    if holder.boot != me.boot:
+        return True  # The machine has been started anew since.
+    if (holder.pid, holder.started) == (me.pid, me.started):
+        return holder.token not in _running_here
+    started = _started(holder.pid)
+    return started is None or (holder.started != "" and started != holder.started)
+
+
+def takeover(claim: Claim, grant: Grant) -> Claim:
+    """The claim to make next where the holder of the lease is dead. Raises LeaseHeld where that is not known."""
+    holder = grant.held_by
+    assert holder is not None
+    if not is_dead(holder):
+        is_here = msgspec.structs.replace(holder, token="") == _this_process(os.getpid())
+        whom = "another run in this process" if is_here else str(holder)
+        raise LeaseHeld(claim.header.state_id, whom, max(0.0, grant.held_for_s))
+    return msgspec.structs.replace(claim, supersede=grant.held_fence)
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _process_space(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, as the system counts it; None if it is not alive, empty if that cannot be told."""
+    try:
+        # The name, in parentheses, may itself contain spaces and parentheses.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return None if _boot() else ""
+    except OSError:
+        return ""
+    return None if fields[0] in ("Z", "X") else fields[19]
+
+
+class LeaseKeeper:
+    """Renews the leases of a backend's live states from a thread of its own, so that a busy loop does not lose them.
+
+    The thread ends when there is nothing left to renew.
+    """
+
+    def __init__(self, backend: StateBackend, ttl_s: float = LEASE_TTL_S) -> None:
+        self._backend = backend
+        self.ttl_s = ttl_s
+        # Weak, so that an explicit state which its user has dropped is not held for good.
+        self._states: WeakValueDictionary[str, LiveState] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._is_alive = False
+
+    def keep(self, live: LiveState) -> None:
+        with self._lock:
+            self._states[live.holder.token] = live
+            if not self._is_alive:
+                self._is_alive = True
+                threading.Thread(target=self._run, name="holdfast-leases", daemon=True).start()
+
+    def drop(self, live: LiveState) -> None:
+        with self._lock:
+            self._states.pop(live.holder.token, None)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(self.ttl_s / 3)
+            with self._lock:
+                states = list(self._states.values())
+                if not states:
+                    self._is_alive = False
+                    return
+            self.renew(states)
+            del states
+
+    def renew(self, states: list[LiveState]) -> None:
+        """Renew the leases of these states; those that are lost are told so, and written no more."""
+        held = [(live, live.lease) for live in states if live.lease is not None]
+        try:
+            kept = self._backend.renew([lease for _, lease in held], self.ttl_s)
+        except HoldfastError:
+            return  # The store does not answer: the next turn tries again, and a write would say so to the run itself.
+        for (live, lease), is_kept in zip(held, kept, strict=True):
+            if not is_kept and live.lease is lease:
+                live.refuse_writes(LeaseLost(live.state_id, lease.fence))
+                self.drop(live)

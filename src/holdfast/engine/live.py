@@ -1,0 +1,240 @@
+"""One state while this process writes it: its history, its lease, and the way its records take to the writer.
+
+Records get their number and their place in the chain of checksums here, in the order in which they are handed in.
+After a write has failed nothing more is written: a later record must not stand without an earlier one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.backends.contract import Append, StateUpdate
+from holdfast.codec import frames, values
+from holdfast.engine.bus import EventBus
+from holdfast.engine.clock import SYSTEM_CLOCK, Clock
+from holdfast.engine.lease import mark_ended, new_holder
+from holdfast.engine.scope import Scope, Start
+from holdfast.engine.validation import ValidationReport
+from holdfast.engine.writer import Writer
+from holdfast.errors import HoldfastError, ValueNotStorable
+from holdfast.journal.history import History
+from holdfast.model import (
+    CheckpointRecord,
+    EventRecord,
+    ExecutionStatus,
+    Failure,
+    Holder,
+    Lease,
+    Record,
+    ReplayMode,
+    StateHeader,
+    StateStatus,
+    StorageRecord,
+)
+
+
+class LiveState:
+    """The engine's hold on one state. It has a lease while it writes; reading what is recorded needs none."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        header: StateHeader,
+        history: History,
+        link: int,
+        bus: EventBus,
+        mode: ReplayMode = ReplayMode.NORMAL,
+        clock: Clock = SYSTEM_CLOCK,
+        records_inputs: bool = True,
+        is_stored: bool = True,
+    ) -> None:
+        self.writer = writer
+        self.header = header
+        self.history = history
+        self.bus = bus
+        self.mode = mode
+        self.clock = clock
+        self.records_inputs = records_inputs
+        self.state_id = header.state_id
+        self.lease: Lease | None = None
+        self.holder: Holder = new_holder()
+        self.reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)
+        """In these modes nothing is recorded, and no lease is taken."""
+        self.validation = ValidationReport() if mode is ReplayMode.VALIDATION else None
+        self.top = Scope(self, "", None)
+        self.facade: object = None
+        """The ExecutionState that handlers get."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop on which the run goes on, once it does."""
+        self.is_stored = is_stored
+        """Whether the state is known to be in the backend."""
+        self.turn_began = 0.0
+        self._link = link
+        self._lock = threading.Lock()
+        self._refusal: HoldfastError | None = None
+
+    def begin_writing(self, lease: Lease) -> None:
+        """Hold the state from now on, and keep the lease alive."""
+        self.lease = lease
+        self.is_stored = True
+        self._refusal = None
+        self.writer.keeper.keep(self)
+
+    def replace_history(self, history: History, link: int) -> None:
+        """Go on from what another process has recorded in the meantime."""
+        self.history = history
+        self._link = link
+
+    def next_order(self) -> int:
+        order = self.history.next_order
+        self.history.next_order = order + 1
+        return order
+
+    def write_outcome(
+        self,
+        scope: Scope,
+        start: Start,
+        status: ExecutionStatus,
+        at: float,
+        duration_s: float,
+        result: bytes | None = None,
+        error: Failure | None = None,
+        causes: tuple[str, ...] = (),
+        update: StateUpdate | None = None,
+    ) -> asyncio.Future[None] | None:
+        """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
+        with self._lock:
+            bodies: list[bytes] = []
+            if scope.event.pending_start is not None:
+                self._frame_starts(scope, bodies)
+            address, _, order, version, fingerprint, input_ = start
+            seq = len(self.history.records) + 1
+            self._frame(
+                EventRecord(
+                    seq, address, status, at, order, 1, duration_s, version, fingerprint, input_, result, error, causes
+                ),
+                bodies,
+            )
+            try:
+                future = self.writer.write(self._append(bodies, update))
+            except HoldfastError as refusal:
+                self.refuse_writes(refusal)
+                raise
+        if future is not None:
+            future.add_done_callback(self._keep_refusal)
+        return future
+
+    def write_storage(self, key: str, value: bytes | None) -> None:
+        """Record a change of the storage, and wait for it."""
+        if self.reads_only:
+            self.history.put_storage(key, value)
+            return
+        self._write_record(lambda seq, now: StorageRecord(seq, key, now, value), None)
+
+    def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
+        """Mark this point of the journal, and wait for it."""
+        metadata = (update.metadata or self.header.metadata).to_json()
+        self._write_record(lambda seq, now: CheckpointRecord(seq, status, now, metadata), update)
+
+    def update_header(self, status: StateStatus) -> None:
+        """Change the status of the state, and wait for it."""
+        self._write_record(None, StateUpdate(at=self.clock.now(), status=status))
+
+    def release(self, status: StateStatus | None) -> None:
+        """Give the lease back, if this process still has it, with the status that the state is left in."""
+        try:
+            if self.lease is not None and self._refusal is None:
+                self._write_record(None, StateUpdate(at=self.clock.now(), status=status, releases=True))
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Hold the state no longer, whether or not the store has been told."""
+        self.lease = None
+        self.writer.keeper.drop(self)
+        mark_ended(self.holder)
+
+    def refuse_writes(self, why: HoldfastError) -> None:
+        """From now on every write raises this."""
+        self._refusal = self._refusal or why
+
+    def is_refusing(self, error: HoldfastError) -> bool:
+        """Whether this error says that the state can no longer be written, rather than that user code failed."""
+        return error is self._refusal
+
+    def _frame_starts(self, scope: Scope, bodies: list[bytes]) -> None:
+        starts: list[Start] = []
+        above: Scope | None = scope.event
+        while above is not None and above.pending_start is not None:
+            starts.append(above.pending_start)
+            above.pending_start = None
+            above = above.parent.event if above.parent is not None else None
+        for address, at, order, version, fingerprint, input_ in reversed(starts):
+            seq = len(self.history.records) + 1
+            started = ExecutionStatus.STARTED
+            self._frame(EventRecord(seq, address, started, at, order, 1, 0.0, version, fingerprint, input_), bodies)
+
+    def _frame(self, record: Record, bodies: list[bytes]) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        body, self._link = frames.to_frame(record, self._link)
+        self.history.add(record)
+        bodies.append(body)
+
+    def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
+        assert self.lease is not None, "nothing is recorded without a lease"
+        append = Append(self.lease, len(self.history.records) - len(bodies) + 1, bodies, update)
+        if update is not None:
+            self._apply(update)
+        return append
+
+    def _apply(self, update: StateUpdate) -> None:
+        self.header = msgspec.structs.replace(
+            self.header, status=update.status or self.header.status, metadata=update.metadata or self.header.metadata
+        )
+        if update.releases:
+            self.forget()
+
+    def _write_record(self, make: Callable[[int, float], Record] | None, update: StateUpdate | None) -> None:
+        with self._lock:
+            bodies: list[bytes] = []
+            if make is not None:
+                self._frame(make(len(self.history.records) + 1, self.clock.now()), bodies)
+            append = self._append(bodies, update)
+            try:
+                future = self.writer.write_from_anywhere(append)
+            except HoldfastError as refusal:
+                self.refuse_writes(refusal)
+                raise
+        if future is not None:
+            try:
+                future.result()
+            except HoldfastError as refusal:
+                self.refuse_writes(refusal)
+                raise
+
+    def _keep_refusal(self, done: asyncio.Future[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, HoldfastError):
+            self.refuse_writes(error)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What is recorded of an exception."""
+    try:
+        value = values.encode_leniently(error, "the exception")
+    except ValueNotStorable:
+        value = None
+    kind = type(error)
+    return Failure(
+        type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
+        message=str(error),
+        traceback="".join(traceback.format_exception(error)),
+        value=value,
+    )

@@ -1,0 +1,75 @@
+"""Where code stands in the tree of calls, and the counting that gives each call its address.
+
+The scope travels in a context variable: a nested call, an awaited coroutine and a worker thread all find their own. Two
+calls of one scope are told apart by their order, which is the order in which the code makes them; code that runs
+concurrently therefore needs a scope of its own, and gets one where its task is created (``branches.py``).
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.engine.live import LiveState
+
+
+class Start(NamedTuple):
+    """The start of an attempt, as it will be recorded."""
+
+    address: str
+    at: float
+    order: int
+    version: str | None
+    fingerprint: bytes
+    input: bytes | None
+
+
+class Scope:
+    """The inside of one call, of one branch, or (``prefix`` empty) of a state."""
+
+    __slots__ = ("counts", "event", "failed", "is_closed", "live", "parent", "pending_start", "prefix")
+
+    def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
+        self.live = live
+        self.prefix = prefix
+        """What stands before the label of a call made here."""
+        self.parent = parent
+        self.event: Scope = self
+        """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
+        self.counts: dict[str, int] = {}
+        self.failed: list[str] | None = None
+        """The addresses of calls made here, and in branches of this, that failed."""
+        self.pending_start: Start | None = None
+        """The start of the enclosing event until it is written. What encloses a written one is written."""
+        self.is_closed = False
+
+    def take(self, label: str) -> str:
+        """The path of a call that is being made here: its label, numbered from the second one on."""
+        if self.event.is_closed:
+            raise UsageError(
+                f"{label!r} was called inside {self.event.prefix.removesuffix('::')!r} after that call had ended.",
+                "Await every call and every task before the enclosing actor returns.",
+            )
+        counts = self.counts
+        number = counts.get(label, 0) + 1
+        counts[label] = number
+        return self.prefix + label if number == 1 else f"{self.prefix}{label}#{number}"
+
+    def branch(self, label: str) -> Scope:
+        """A scope for code that runs concurrently with what goes on here."""
+        branch = Scope(self.live, self.take(label) + "::", self)
+        branch.event = self.event
+        return branch
+
+    def note_failed(self, address: str) -> None:
+        event = self.event
+        if event.failed is None:
+            event.failed = [address]
+        else:
+            event.failed.append(address)
+
+
+current_scope: ContextVar[Scope | None] = ContextVar("holdfast_scope", default=None)

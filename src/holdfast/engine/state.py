@@ -1,0 +1,207 @@
+"""The explicit form of a state: made, written to event by event, saved, and loaded again by the user's own code."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Self
+
+from holdfast.backends.contract import StateBackend, StateUpdate
+from holdfast.backends.memory import MemoryStateBackend
+from holdfast.codec import frames
+from holdfast.engine.bus import EventBus
+from holdfast.engine.environment import with_environment
+from holdfast.engine.history_set import HistorySet
+from holdfast.engine.live import LiveState
+from holdfast.engine.opening import read_history, take_lease
+from holdfast.engine.storage import Storage
+from holdfast.engine.validation import ValidationReport
+from holdfast.engine.writer import writer_of
+from holdfast.errors import UnknownState, UsageError
+from holdfast.journal.address import nearest
+from holdfast.journal.history import History
+from holdfast.journal.lifecycle import state_may_become
+from holdfast.journal.replay import Decision, decide
+from holdfast.model import ReplayMode, StateHeader, StateMetadata, StateSnapshot, StateStatus, checked_state_id
+from holdfast.model.header import utc
+
+
+class ExecutionState:
+    """One run's durable identity, and all that it has done.
+
+    Nothing is stored before the first event, storage entry or checkpoint. From then on every event is durable when
+    its call returns, whether or not a checkpoint is saved. The state is written by one process at a time: a lease is
+    held from the first write until a checkpoint is saved with another status than RUNNING.
+    """
+
+    def __init__(
+        self,
+        *,
+        state_backend: StateBackend | None = None,
+        state_id: str | None = None,
+        metadata: StateMetadata | None = None,
+        event_bus: EventBus | None = None,
+        record_inputs: bool = True,
+    ) -> None:
+        backend = state_backend or MemoryStateBackend()
+        state_id = uuid.uuid4().hex if state_id is None else checked_state_id(state_id)
+        now = utc(time.time())
+        header = StateHeader(
+            state_id=state_id,
+            status=StateStatus.RUNNING,
+            created_at=now,
+            updated_at=now,
+            metadata=with_environment(metadata or StateMetadata()),
+        )
+        self._hold(
+            LiveState(
+                writer=writer_of(backend),
+                header=header,
+                history=History(state_id),
+                link=frames.first_link(state_id),
+                bus=event_bus or EventBus(),
+                records_inputs=record_inputs,
+                is_stored=False,
+            )
+        )
+
+    def _hold(self, live: LiveState) -> None:
+        self._live = live
+        live.facade = self
+
+    @classmethod
+    def around(cls, live: LiveState) -> Self:
+        """The state of a run that is under way, as handlers get it."""
+        state = cls.__new__(cls)
+        state._hold(live)
+        return state
+
+    @classmethod
+    def load_from_state_id(
+        cls,
+        state_id: str,
+        state_backend: StateBackend,
+        *,
+        replay_mode: ReplayMode = ReplayMode.NORMAL,
+        event_bus: EventBus | None = None,
+        record_inputs: bool = True,
+    ) -> Self:
+        """Take up a stored state. Looking at it needs no lease; the first new event takes one.
+
+        Raises UnknownState, naming the nearest ids.
+        """
+        header = state_backend.find_state(checked_state_id(state_id))
+        if header is None:
+            known = (other.state_id for other in state_backend.list_states(limit=1000))
+            raise UnknownState(state_id, nearest(state_id, known))
+        history, link = read_history(state_id, state_backend.read(state_id))
+        return cls.around(
+            LiveState(
+                writer=writer_of(state_backend),
+                header=header,
+                history=history,
+                link=link,
+                bus=event_bus or EventBus(),
+                mode=replay_mode,
+                records_inputs=record_inputs,
+            )
+        )
+
+    @classmethod
+    def from_snapshot(
+        cls,
+        snapshot: StateSnapshot,
+        *,
+        state_backend: StateBackend | None = None,
+        replay_mode: ReplayMode = ReplayMode.NORMAL,
+        event_bus: EventBus | None = None,
+    ) -> Self:
+        """A state as it stood in a snapshot; stored with its first write, where the backend does not have it."""
+        backend = state_backend or MemoryStateBackend()
+        history = History(snapshot.state_id, snapshot.records)
+        link = frames.first_link(snapshot.state_id)
+        for record in snapshot.records:
+            _, link = frames.to_frame(record, link)
+        return cls.around(
+            LiveState(
+                writer=writer_of(backend),
+                header=snapshot.header,
+                history=history,
+                link=link,
+                bus=event_bus or EventBus(),
+                mode=replay_mode,
+                is_stored=False,
+            )
+        )
+
+    @property
+    def state_id(self) -> str:
+        return self._live.state_id
+
+    @property
+    def status(self) -> StateStatus:
+        return self._live.header.status
+
+    @property
+    def metadata(self) -> StateMetadata:
+        return self._live.header.metadata
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(self._live)
+
+    @property
+    def history(self) -> HistorySet:
+        return HistorySet(self._live.history)
+
+    @property
+    def event_bus(self) -> EventBus:
+        return self._live.bus
+
+    @property
+    def replay_mode(self) -> ReplayMode:
+        return self._live.mode
+
+    @property
+    def validation(self) -> ValidationReport | None:
+        """What differed, in ReplayMode.VALIDATION; None in the other modes."""
+        return self._live.validation
+
+    def should_skip_event(self, address: str) -> bool:
+        """Whether a call at this address would be given its recorded outcome."""
+        history = self._live.history
+        record = history.latest.get(address)
+        status = None if record is None else record.status
+        return decide(self._live.mode, status, address in history.to_retry) is Decision.SKIP
+
+    def save_checkpoint(self, status: StateStatus = StateStatus.RUNNING, metadata: StateMetadata | None = None) -> int:
+        """Mark this point of the journal and give its position; it is durable when this returns.
+
+        With any status but RUNNING the lease is given back, so that another process can take the state up.
+        """
+        live = self._live
+        if live.reads_only:
+            raise UsageError(
+                f"State {live.state_id!r} is open in mode {live.mode}, in which nothing is recorded.",
+                "Load it in ReplayMode.NORMAL to save a checkpoint.",
+            )
+        if live.lease is None:
+            take_lease(live)
+        if not state_may_become(live.header.status, status):
+            raise UsageError(
+                f"State {live.state_id!r} is {live.header.status} and cannot become {status}.",
+                "Save it as running first.",
+            )
+        kept = None if metadata is None else with_environment(metadata, live.header.metadata)
+        live.write_checkpoint(
+            status,
+            StateUpdate(at=live.clock.now(), status=status, metadata=kept, releases=status is not StateStatus.RUNNING),
+        )
+        return live.history.position
+
+    def to_snapshot(self) -> StateSnapshot:
+        """The whole state as it stands, independent of the backend."""
+        return StateSnapshot(header=self._live.header, records=tuple(self._live.history.records))
+
+    def __repr__(self) -> str:
+        return f"<ExecutionState {self.state_id} {self.status}, {self._live.history.position} records>"

@@ -1,0 +1,55 @@
+"""Worker threads for plain functions, and the way back from such a thread into the run.
+
+The pool grows as needed: a plain actor that calls another one waits in its thread, and a fixed number of threads
+could all be waiting for one more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from holdfast.engine.scope import current_scope
+from holdfast.errors import UsageError
+
+R = TypeVar("R")
+
+_UNBOUNDED = 1_000_000
+_pool = ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="holdfast-plain")
+
+
+async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    """Run a plain function on a worker thread, with the context (and so the scope) of the caller."""
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+
+    def run() -> R:
+        try:
+            return context.run(function, *args, **kwargs)
+        except StopIteration as error:
+            # A future cannot carry one: whoever awaits it would wait for ever.
+            raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
+
+    return await loop.run_in_executor(_pool, run)
+
+
+def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | None) -> R:
+    """Run a coroutine from plain code and wait for it: on the loop of the run, or on one of its own (None)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        coro.close()
+        raise UsageError(
+            "`.call()` was used in async code, where waiting would stop the event loop.", "Await the call instead."
+        )
+    if loop is None:
+        return asyncio.run(coro)
+    # The scope has been taken already: the task that carries the call must not become a branch of it.
+    context = contextvars.copy_context()
+    context.run(current_scope.set, None)
+    return context.run(asyncio.run_coroutine_threadsafe, coro, loop).result()

@@ -1,0 +1,211 @@
+"""The one writer of a backend: every commit of the process to it goes through here.
+
+Where a commit is cheap it is made inline. One run by itself pays for nothing but the commit; as soon as several runs or
+branches are under way (``crowd``), what they write within one turn of the event loop becomes one commit.
+
+Where a commit waits for a disk or a network it is made on a thread, so that the event loop runs on meanwhile. One
+group is in flight at a time; whatever arrives during it is the next group. There are no timers and no fixed windows.
+The thread ends after a second without work.
+
+Acknowledged means durable: a future is resolved, and ``write`` returns None, only after the backend has committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from holdfast.backends.contract import Append, Claim, Grant, StateBackend
+from holdfast.engine.lease import LeaseKeeper
+
+T = TypeVar("T")
+
+IDLE_S = 1.0
+
+
+class _Job(Generic[T]):
+    """Something to commit, and where its answer goes."""
+
+    __slots__ = ("future", "loop", "what")
+
+    def __init__(self, what: T, future: Any, loop: asyncio.AbstractEventLoop | None) -> None:
+        self.what = what
+        self.future = future
+        self.loop = loop
+        """None: the future is a thread's own."""
+
+
+class Writer:
+    """Commits for all states of one backend in this process."""
+
+    def __init__(self, backend: StateBackend) -> None:
+        self.backend = backend
+        self.keeper = LeaseKeeper(backend)
+        self.crowd = 0
+        """How many runs and branches are under way."""
+        self._turns: dict[asyncio.AbstractEventLoop, list[_Job[Append]]] = {}
+        self._jobs: queue.SimpleQueue[_Job[Any]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._has_thread = False
+
+    def write(self, append: Append) -> asyncio.Future[None] | None:
+        """Commit, or begin to: None if it is durable now, else a future to await. Raises why it was refused."""
+        if self.backend.commit_waits:
+            return self._enqueue(append)
+        if self.crowd <= 1 and not self._turns:
+            error = self.backend.append((append,))[0]
+            if error is not None:
+                raise error
+            return None
+        return self._join_turn(append)
+
+    def write_from_anywhere(self, append: Append) -> concurrent.futures.Future[None] | None:
+        """As ``write``, for plain code on whatever thread: the future, if there is one, is a thread's to wait for."""
+        if self.backend.commit_waits:
+            return self._put(append)
+        loop = _running_loop()
+        if loop is not None:
+            self._end_turn(loop)
+        elif (future := self._join_turn_of_state(append)) is not None:
+            return future
+        error = self.backend.append((append,))[0]
+        if error is not None:
+            raise error
+        return None
+
+    async def acquire(self, claim: Claim) -> Grant | None:
+        """Answer a claim; many that come at once are answered in one commit."""
+        if self.backend.commit_waits:
+            return cast("Grant | None", await self._enqueue(claim))
+        return self.backend.acquire((claim,))[0]
+
+    def acquire_now(self, claim: Claim) -> Grant | None:
+        """Answer a claim and wait for it, whatever thread this is."""
+        if self.backend.commit_waits:
+            return cast("Grant | None", self._put(claim).result())
+        return self.backend.acquire((claim,))[0]
+
+    async def read(self, state_id: str, after: int = 0) -> list[tuple[int, bytes]]:
+        """The frames of a journal, read without holding up the event loop where reading waits."""
+        if self.backend.commit_waits:
+            return await asyncio.to_thread(self.backend.read, state_id, after)
+        return self.backend.read(state_id, after)
+
+    def _join_turn(self, append: Append) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        job = _Job(append, loop.create_future(), loop)
+        with self._lock:
+            jobs = self._turns.get(loop)
+            if jobs is None:
+                self._turns[loop] = [job]
+                loop.call_soon(self._end_turn, loop)
+            else:
+                jobs.append(job)
+        return job.future
+
+    def _join_turn_of_state(self, append: Append) -> concurrent.futures.Future[None] | None:
+        """Queue up behind records of the same state that wait for the end of their loop's turn, if any do."""
+        with self._lock:
+            for jobs in self._turns.values():
+                if any(job.what.lease == append.lease for job in jobs):
+                    future: concurrent.futures.Future[None] = concurrent.futures.Future()
+                    jobs.append(_Job(append, future, None))
+                    return future
+        return None
+
+    def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            jobs = self._turns.pop(loop, None)
+        if jobs:
+            _resolve(list(zip(jobs, _answers(self.backend.append, jobs), strict=True)))
+
+    def _enqueue(self, what: Append | Claim) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._hand_over(_Job(what, future, loop))
+        return future
+
+    def _put(self, what: Append | Claim) -> concurrent.futures.Future[Any]:
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._hand_over(_Job(what, future, None))
+        return future
+
+    def _hand_over(self, job: _Job[Any]) -> None:
+        with self._lock:
+            self._jobs.put(job)
+            if not self._has_thread:
+                self._has_thread = True
+                threading.Thread(target=self._run, name="holdfast-writer", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                jobs = [self._jobs.get(timeout=IDLE_S)]
+            except queue.Empty:
+                with self._lock:
+                    if self._jobs.empty():
+                        self._has_thread = False
+                        return
+                continue
+            while not self._jobs.empty():
+                jobs.append(self._jobs.get())
+            self._commit(jobs)
+            del jobs
+
+    def _commit(self, jobs: list[_Job[Any]]) -> None:
+        # Appends first: one that gives a lease back makes room for a claim that came after it.
+        appends = [job for job in jobs if type(job.what) is Append]
+        claims = [job for job in jobs if type(job.what) is Claim]
+        answered: dict[asyncio.AbstractEventLoop | None, list[tuple[_Job[Any], Any]]] = {}
+        for group, commit in ((appends, self.backend.append), (claims, self.backend.acquire)):
+            if group:
+                for job, answer in zip(group, _answers(cast(Any, commit), group), strict=True):
+                    answered.setdefault(job.loop, []).append((job, answer))
+        for loop, answers in answered.items():
+            if loop is None:
+                _resolve(answers)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(_resolve, answers)
+
+
+def _answers(commit: Callable[[Sequence[T]], Sequence[object]], jobs: Sequence[_Job[T]]) -> Sequence[object]:
+    try:
+        return commit([job.what for job in jobs])
+    except BaseException as error:
+        return [error] * len(jobs)
+
+
+def _resolve(answers: Sequence[tuple[_Job[Any], object]]) -> None:
+    for job, answer in answers:
+        future = job.future
+        if future.done():
+            continue  # Whoever waited was cancelled; what it wrote is durable all the same.
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+_writers: WeakKeyDictionary[StateBackend, Writer] = WeakKeyDictionary()
+_writers_lock = threading.Lock()
+
+
+def writer_of(backend: StateBackend) -> Writer:
+    """The writer of a backend: the same one for all that use the backend object."""
+    with _writers_lock:
+        writer = _writers.get(backend)
+        if writer is None:
+            writer = _writers[backend] = Writer(backend)
+        return writer

@@ -1,0 +1,264 @@
+"""Observers see what happens, and cannot hurt it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+
+import pytest
+
+from holdfast import (
+    DriftWarning,
+    EventBus,
+    EventNotice,
+    ExecutionEvent,
+    ExecutionState,
+    ExecutionStatus,
+    Holdfast,
+    MemoryStateBackend,
+    ReplayMode,
+    agent,
+    tool,
+)
+
+executions: Counter[str] = Counter()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    executions.clear()
+
+
+@tool
+async def pay(amount: int) -> int:
+    executions["pay"] += 1
+    return amount
+
+
+@agent
+async def shop(count: int) -> int:
+    return sum([await pay(amount) for amount in range(count)])
+
+
+@agent
+async def breaks() -> None:
+    await pay(1)
+    raise ValueError("broken")
+
+
+def test_a_subscriber_sees_every_event_in_order() -> None:
+    bus = EventBus()
+    seen: list[EventNotice] = []
+    bus.subscribe(seen.append)
+    Holdfast("memory://").run_sync(shop, 2, state_id="seen", event_bus=bus)
+    assert [
+        ("shop::agent_call", "started"),
+        ("shop::pay::tool_call", "started"),
+        ("shop::pay::tool_call", "completed"),
+        ("shop::pay#2::tool_call", "started"),
+        ("shop::pay#2::tool_call", "completed"),
+        ("shop::agent_call", "completed"),
+    ] == [(notice.address, notice.status) for notice in seen]
+    assert {"seen"} == {notice["state_id"] for notice in seen}
+
+
+def test_a_quick_subscriber_has_seen_an_event_when_its_call_returns() -> None:
+    bus = EventBus()
+    seen: list[str] = []
+    bus.subscribe(lambda notice: seen.append(notice.status))
+    counts: list[int] = []
+
+    @agent
+    async def counts_along() -> None:
+        for amount in range(20):
+            await pay(amount)
+            counts.append(len(seen))
+
+    Holdfast("memory://").run_sync(counts_along, event_bus=bus)
+    assert [1 + 2 * (number + 1) for number in range(20)] == counts
+
+
+def test_a_subscriber_that_raises_changes_nothing_and_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    bus = EventBus()
+    seen: list[EventNotice] = []
+
+    def raises(notice: EventNotice) -> None:
+        raise RuntimeError("subscriber")
+
+    bus.subscribe(raises)
+    bus.subscribe(seen.append)
+    with caplog.at_level(logging.ERROR, "holdfast.bus"):
+        assert 3 == Holdfast("memory://").run_sync(shop, 3, event_bus=bus)
+        assert bus.flush()
+    assert Counter(pay=3) == executions
+    assert 8 == len(seen)
+    assert 8 == len(caplog.records)
+
+
+def test_a_subscriber_that_never_returns_does_not_hold_a_run_up() -> None:
+    bus = EventBus()
+    gate = threading.Event()
+    bus.subscribe(lambda notice: gate.wait(60))
+    try:
+        assert 4950 == Holdfast("memory://").run_sync(shop, 100, event_bus=bus)
+        assert not bus.flush(0.0)
+    finally:
+        gate.set()
+    assert Counter(pay=100) == executions
+
+
+def test_the_time_given_to_slow_subscribers_adds_up_to_next_to_nothing() -> None:
+    bus = EventBus()
+    waits: list[float] = []
+
+    def never(timeout_s: float = 5.0) -> bool:
+        waits.append(timeout_s)
+        return False
+
+    bus.flush = never  # type: ignore[method-assign]
+    bus.subscribe(lambda notice: None)
+    for _ in range(1000):
+        bus.give_a_moment()
+    assert sum(waits) <= 0.04
+
+
+def test_async_subscribers_and_streams_run_on_their_loop() -> None:
+    async def main() -> tuple[list[str], list[str]]:
+        bus = EventBus()
+        called: list[str] = []
+        streamed: list[str] = []
+
+        async def handler(notice: EventNotice) -> None:
+            await asyncio.sleep(0)
+            called.append(notice.status)
+
+        async def follow() -> None:
+            async for notice in bus.stream():
+                streamed.append(notice.status)
+                if notice.address == "shop::agent_call" and notice.status is ExecutionStatus.COMPLETED:
+                    return
+
+        bus.subscribe(handler, name="async")
+        follower = asyncio.create_task(follow())
+        await asyncio.sleep(0)
+        await Holdfast("memory://").run(shop, 1, event_bus=bus)
+        await follower
+        while len(called) < len(streamed):
+            await asyncio.sleep(0)
+        bus.unsubscribe("async")
+        await asyncio.sleep(0)
+        assert not bus.is_heard
+        return called, streamed
+
+    called, streamed = asyncio.run(main())
+    assert ["started", "started", "completed", "completed"] == called == streamed
+
+
+def test_an_async_subscriber_that_raises_is_reported_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> int:
+        bus = EventBus()
+        called: list[EventNotice] = []
+
+        async def handler(notice: EventNotice) -> None:
+            called.append(notice)
+            raise RuntimeError("subscriber")
+
+        bus.subscribe(handler, name="async")
+        await Holdfast("memory://").run(shop, 1, event_bus=bus)
+        while len(called) < 4:
+            await asyncio.sleep(0)
+        bus.unsubscribe("async")
+        await asyncio.sleep(0)
+        return len(called)
+
+    with caplog.at_level(logging.ERROR, "holdfast.bus"):
+        assert 4 == asyncio.run(main())
+    assert 4 == len(caplog.records)
+
+
+def test_failures_and_cancellations_are_told() -> None:
+    bus = EventBus()
+    seen: list[EventNotice] = []
+    bus.subscribe(seen.append)
+    with pytest.raises(ValueError, match="broken"):
+        Holdfast("memory://").run_sync(breaks, event_bus=bus)
+    assert "ValueError: broken" == seen[-1].original_error
+    assert ExecutionStatus.FAILED is seen[-1].status
+
+    @agent
+    async def cancelled() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(hangs(), 0.01)
+
+    @tool
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    Holdfast("memory://").run_sync(cancelled, event_bus=bus)
+    assert ExecutionStatus.CANCELLED in [notice.status for notice in seen]
+
+
+def test_only_what_is_new_is_published_unless_all_is_asked_for() -> None:
+    backend = MemoryStateBackend()
+
+    async def event(state: ExecutionState, number: int) -> None:
+        await ExecutionEvent(pay)(number, None, state)
+
+    async def main(mode: ReplayMode) -> list[tuple[str, bool]]:
+        seen: list[EventNotice] = []
+        state = ExecutionState.load_from_state_id("published", backend, replay_mode=mode)
+        state.event_bus.subscribe(seen.append)
+        await event(state, 1)
+        await event(state, 2)
+        assert state.event_bus.flush()
+        return [(notice.status, notice.is_replayed) for notice in seen]
+
+    asyncio.run(event(ExecutionState(state_backend=backend, state_id="published"), 1))
+    assert [("recovered", True), ("started", False), ("completed", False)] == asyncio.run(
+        main(ReplayMode.REPUBLISH_ALL)
+    )
+    assert [] == asyncio.run(main(ReplayMode.NORMAL))
+
+
+def test_drift_is_told_to_observers() -> None:
+    backend = MemoryStateBackend()
+    seen: list[EventNotice] = []
+
+    async def main(number: int) -> ExecutionEvent:
+        state = (
+            ExecutionState.load_from_state_id("drift", backend)
+            if backend.find_state("drift")
+            else ExecutionState(state_backend=backend, state_id="drift")
+        )
+        state.event_bus.subscribe(seen.append)
+        event = ExecutionEvent(pay)
+        await event(number, None, state)
+        state.event_bus.flush()
+        return event
+
+    asyncio.run(main(1))
+    seen.clear()
+    with pytest.warns(DriftWarning):
+        event = asyncio.run(main(2))
+    assert "its input changed" == event.drift == seen[0].drift
+
+
+def test_subscribers_have_names_and_can_be_replaced_and_removed() -> None:
+    bus = EventBus()
+    seen: list[str] = []
+
+    def first(notice: EventNotice) -> None:
+        seen.append("first")
+
+    assert "log" == bus.subscribe(first, name="log")
+    bus.subscribe(lambda notice: seen.append("second"), name="log")
+    bus.publish(EventNotice(state_id="s", address="a", status=ExecutionStatus.STARTED))
+    assert bus.flush()
+    assert ["second"] == seen
+    bus.unsubscribe("log")
+    bus.subscribe(first)
+    bus.unsubscribe(first)
+    bus.unsubscribe("nobody")
+    assert not bus.is_heard

@@ -1,0 +1,126 @@
+"""No two processes write one state, the dead are taken over from at once, and the late are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from acceptance import leasing_program
+from acceptance.leasing_program import leasing
+from holdfast import Holdfast, LeaseHeld, StateStatus, agent
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/runs.db"
+
+
+@contextmanager
+def inside(store: str, ttl_s: float) -> Iterator[subprocess.Popen[str]]:
+    """A process that is in the middle of the run."""
+    command = [sys.executable, leasing_program.__file__, store, str(ttl_s)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert "inside\n" == process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def let_go(process: subprocess.Popen[str]) -> str:
+    """Let the process go on, and give what it says at its end."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("went on\n")
+    process.stdin.flush()
+    return process.stdout.read()
+
+
+def test_a_second_process_gets_a_clear_error_at_once(store: str) -> None:
+    with inside(store, ttl_s=30) as process, Holdfast(store) as holdfast:
+        with pytest.raises(LeaseHeld, match=f"'leased' is being run by process {process.pid} on .*wait_s") as caught:
+            holdfast.run_sync(leasing, state_id="leased")
+        assert 0 < caught.value.expires_in_s <= 30
+        with pytest.raises(LeaseHeld):
+            holdfast.delete("leased")
+        assert "['begun', 'went on', 'ended']\n" == let_go(process)
+        assert ["begun", "went on", "ended"] == holdfast.run_sync(leasing, state_id="leased")
+
+
+def test_a_second_process_that_waits_gets_the_result_of_the_first(store: str) -> None:
+    async def wait_and_let_go(process: subprocess.Popen[str], holdfast: Holdfast) -> list[str]:
+        waiting = asyncio.create_task(holdfast.run(leasing, state_id="leased", wait_s=60))
+        await asyncio.to_thread(let_go, process)
+        return await waiting
+
+    with inside(store, ttl_s=30) as process, Holdfast(store) as holdfast:
+        assert ["begun", "went on", "ended"] == asyncio.run(wait_and_let_go(process, holdfast))
+
+
+def test_a_killed_process_is_taken_over_from_without_waiting(store: str) -> None:
+    with inside(store, ttl_s=3600) as process, Holdfast(store) as holdfast:
+        process.kill()
+        process.wait()
+        assert StateStatus.RUNNING is holdfast.list_states()[0].status
+        assert ["begun", "elsewhere", "ended"] == holdfast.run_sync(leasing, state_id="leased")
+
+
+def test_a_killed_process_is_taken_over_from_even_before_it_is_reaped(store: str) -> None:
+    with inside(store, ttl_s=3600) as process, Holdfast(store) as holdfast:
+        process.kill()
+        assert process.stdout is not None
+        process.stdout.read()  # Its end of the pipe is closed when it is dead; it stays a zombie until it is waited for.
+        assert ["begun", "elsewhere", "ended"] == asyncio.run(holdfast.run(leasing, state_id="leased", wait_s=10))
+
+
+def test_a_process_paused_past_its_lease_cannot_write_any_more_and_says_why(store: str) -> None:
+    with inside(store, ttl_s=0.5) as process, Holdfast(store, lease_ttl_s=0.5) as holdfast:
+        process.send_signal(signal.SIGSTOP)
+        result = asyncio.run(holdfast.run(leasing, state_id="leased", wait_s=60))
+        assert ["begun", "elsewhere", "ended"] == result
+        position = holdfast.list_states()[0].position
+        process.send_signal(signal.SIGCONT)
+        said = let_go(process)
+        assert said.startswith("LeaseLost: This process may no longer write state 'leased'")
+        assert "another process took the state up" in said
+        assert 4 == process.wait()
+        assert position == holdfast.list_states()[0].position
+        assert result == holdfast.run_sync(leasing, state_id="leased")
+
+
+def test_a_process_keeps_its_lease_alive_while_it_works(store: str) -> None:
+    with inside(store, ttl_s=0.2) as process, Holdfast(store) as holdfast:
+        with pytest.raises(LeaseHeld):
+            asyncio.run(holdfast.run(leasing, state_id="leased", wait_s=1.0))
+        assert "['begun', 'went on', 'ended']\n" == let_go(process)
+
+
+def test_one_process_does_not_run_a_state_twice_at_once(store: str) -> None:
+    with Holdfast(store) as holdfast:
+
+        @agent
+        async def twice() -> str:
+            with pytest.raises(LeaseHeld, match="another run in this process"):
+                await holdfast.run(twice, state_id="twice")
+            return "once"
+
+        assert "once" == holdfast.run_sync(twice, state_id="twice")
+
+
+def test_a_state_is_resumed_by_the_file_that_its_script_was(store: str, tmp_path: Path) -> None:
+    with inside(store, ttl_s=30) as process:
+        process.kill()
+        process.wait()
+    code = (
+        "import asyncio, sys; from holdfast import Holdfast;print(asyncio.run(Holdfast(sys.argv[1]).resume('leased')))"
+    )
+    resumed = subprocess.run([sys.executable, "-c", code, store], capture_output=True, text=True, cwd=tmp_path)
+    assert ("['begun', 'elsewhere', 'ended']\n", "") == (resumed.stdout, resumed.stderr)

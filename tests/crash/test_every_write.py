@@ -1,0 +1,135 @@
+"""A program is stopped at every write, before it and after it, and taken up again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from crash.swept_program import everything, executions
+from holdfast import (
+    EventRecord,
+    ExecutionStatus,
+    Holdfast,
+    MemoryStateBackend,
+    SQLiteStateBackend,
+    StateBackend,
+    StateStatus,
+)
+from holdfast.codec import values
+from holdfast.testing import CrashingBackend
+
+Open = Callable[[], StateBackend]
+When = Literal["before", "after"]
+
+
+def opener(kind: str, folder: Path, numbers: Iterator[int]) -> Open:
+    """Opens the same store each time it is called, as a new process would."""
+    if kind == "memory":
+        backend = MemoryStateBackend()
+        return lambda: backend
+    path = folder / f"{next(numbers)}.db"
+    synchronous: Literal["full", "normal"] = "full" if kind == "full" else "normal"
+    return lambda: SQLiteStateBackend(path, synchronous=synchronous)
+
+
+def run(backend: StateBackend) -> Any:
+    return Holdfast(backend).run_sync(everything, 1, state_id="swept")
+
+
+def run_until_stopped(backend: CrashingBackend) -> Any:
+    """The result, or None where the backend was stopped: a task group wraps the crash, so its type does not tell."""
+    try:
+        return run(backend)
+    except BaseException:
+        if not backend.is_stopped:
+            raise
+    # The tasks that the crash left behind are reported when they are collected: here, and not in the middle of anything.
+    gc.collect()
+    return None
+
+
+def undisturbed() -> tuple[Any, int, list[str]]:
+    executions.clear()
+    backend = CrashingBackend(MemoryStateBackend())
+    result = run(backend)
+    assert {1} == set(executions.values())
+    return result, backend.writes, sorted(Holdfast(backend).history("swept").addresses())
+
+
+def recorded_names(backend: StateBackend) -> set[str]:
+    """The names, as the program counts them, of the calls whose outcome is in the store."""
+    if backend.find_state("swept") is None:
+        return set()
+    settled = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED)
+    return {
+        values.decode(record.input)[0]
+        for record in Holdfast(backend).history("swept")
+        if isinstance(record, EventRecord) and record.status in settled and record.input is not None
+    }
+
+
+@pytest.mark.parametrize("kind", ["memory", "normal", "full"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(kind: str, when: When, tmp_path: Path) -> None:
+    expected, writes, addresses = undisturbed()
+    numbers = itertools.count()
+    for stop_at in itertools.count(1):
+        open_store = opener(kind, tmp_path, numbers)
+        executions.clear()
+        crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
+        result = run_until_stopped(crashing)
+        if crashing.is_stopped:
+            before = executions.copy()
+            survivor = open_store()
+            recorded = recorded_names(survivor)
+            result = run(survivor)
+            again = {name for name in recorded if executions[name] != before[name]}
+            assert set() == again, "a recorded result ran again"
+        assert expected == result
+        assert max(executions.values()) <= 2, "what was in flight runs at most once more"
+        assert addresses == sorted(Holdfast(open_store()).history("swept").addresses())
+        if not crashing.is_stopped:
+            break
+    # How many writes there are depends on what comes together in one commit, and so, a little, on timing.
+    assert stop_at > writes // 2
+
+
+@pytest.mark.parametrize("kind", ["memory", "normal", "full"])
+def test_a_run_stopped_again_and_again_makes_one_write_of_progress_each_time(kind: str, tmp_path: Path) -> None:
+    expected, writes, _ = undisturbed()
+    open_store = opener(kind, tmp_path, itertools.count())
+    recorded: set[str] = set()
+    for attempt in itertools.count(1):
+        executions.clear()
+        # The first write finds a dead holder, the second takes the lease over from it, the third is of a record.
+        crashing = CrashingBackend(open_store(), stop_at=3, when="after")
+        result = run_until_stopped(crashing)
+        assert set() == recorded & set(executions), "a recorded result ran again"
+        if not crashing.is_stopped:
+            break
+        progress = recorded_names(open_store())
+        assert recorded < progress
+        recorded = progress
+        assert attempt <= writes
+    assert expected == result
+    header = open_store().find_state("swept")
+    assert header is not None
+    assert StateStatus.COMPLETED is header.status
+
+
+def test_resuming_a_finished_state_again_and_again_runs_and_adds_nothing(tmp_path: Path) -> None:
+    backend = SQLiteStateBackend(tmp_path / "runs.db", synchronous="normal")
+    expected = run(backend)
+    position = Holdfast(backend).list_states()[0].position
+    executions.clear()
+    for _ in range(4):
+        assert expected == run(backend)
+        assert expected == asyncio.run(Holdfast(backend).resume("swept"))
+    assert not executions
+    assert position == Holdfast(backend).list_states()[0].position

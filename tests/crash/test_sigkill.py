@@ -1,0 +1,84 @@
+"""Real processes, really killed, at random moments; executions are counted by a log outside the store."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from crash import killed_program
+from holdfast import EventRecord, ExecutionStatus, Holdfast
+from holdfast.codec import values
+
+KILLS = 60
+"""For each setting."""
+
+
+def recorded_names(store: str) -> set[str]:
+    with Holdfast(store) as holdfast:
+        if holdfast.backend.find_state("killed") is None:
+            return set()
+        return {
+            ".".join(map(str, values.decode(record.input)))
+            for record in holdfast.history("killed")
+            if isinstance(record, EventRecord)
+            and record.status is ExecutionStatus.COMPLETED
+            and "::link" in record.address
+            and record.input is not None
+        }
+
+
+def executions(log: Path) -> Counter[str]:
+    return Counter(log.read_text().split()) if log.exists() else Counter()
+
+
+def start(store: str, log: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, killed_program.__file__, store, str(log)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def killed_or_done(process: subprocess.Popen[str], after_s: float) -> str | None:
+    """What the process printed at its end, or None if it was killed before."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        assert "ready\n" == process.stdout.readline()
+        try:
+            process.wait(after_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        output, errors = process.stdout.read(), process.stderr.read()
+    assert process.returncode in (0, -9), errors
+    return output if process.returncode == 0 else None
+
+
+@pytest.mark.parametrize("synchronous", ["full", "normal"])
+def test_no_kill_repeats_a_recorded_call_or_changes_the_result(synchronous: str, tmp_path: Path) -> None:
+    kills = in_flight = 0
+    for number in range(KILLS):
+        store = f"sqlite:///{tmp_path / str(number)}.db?synchronous={synchronous}"
+        log = tmp_path / f"{number}.log"
+        output = None
+        kills_of_this_state = 0
+        while output is None:
+            recorded = recorded_names(store)
+            before = executions(log)
+            output = killed_or_done(start(store, log), random.random() * 0.12 if kills < KILLS else 60.0)
+            added = executions(log) - before
+            assert set() == recorded & set(added), "a recorded call was executed again"
+            assert all(1 == count for count in added.values())
+            kills += output is None
+            kills_of_this_state += output is None
+        assert killed_program.expected(5) == json.loads(output)
+        total = executions(log)
+        assert max(total.values()) <= 1 + kills_of_this_state
+        in_flight += sum(total.values()) - len(total)
+        if kills >= KILLS:
+            break
+    assert kills >= KILLS
+    assert in_flight > 0, "the kills came between the calls only, and showed nothing"
