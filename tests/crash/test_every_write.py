@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-
 from crash.swept_program import everything, executions
+
 from holdfast import (
     EventRecord,
     ExecutionStatus,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from crash.generated_program import Part, executions, program, timing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crash.generated_program import Part, executions, program, timing
 from holdfast import (
     EventRecord,
     ExecutionStatus,

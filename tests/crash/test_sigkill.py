@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from crash import killed_program
+
 from holdfast import EventRecord, ExecutionStatus, Holdfast
 from holdfast.codec import values
 

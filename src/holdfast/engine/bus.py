@@ -25,6 +25,7 @@ log = logging.getLogger("holdfast.bus")
 PATIENCE_S = 0.02
 """The longest moment a call ever gives its subscribers."""
 IDLE_S = 1.0
+"""How long the thread of a bus waits for more before it ends."""
 
 
 class EventBus:
@@ -37,6 +38,7 @@ class EventBus:
         self._lock = threading.Lock()
         self._has_thread = False
         self._patience_s = PATIENCE_S
+        self.idle_s = IDLE_S
         self._numbered = 0
 
     @property
@@ -115,7 +117,7 @@ class EventBus:
     def _run(self) -> None:
         while True:
             try:
-                notice = self._notices.get(timeout=IDLE_S)
+                notice = self._notices.get(timeout=self.idle_s)
             except queue.Empty:
                 with self._lock:
                     if self._notices.empty():

@@ -26,6 +26,7 @@ from holdfast.engine.lease import LeaseKeeper
 T = TypeVar("T")
 
 IDLE_S = 1.0
+"""How long the thread waits for more before it ends."""
 
 
 class _Job(Generic[T]):
@@ -48,6 +49,7 @@ class Writer:
         self.keeper = LeaseKeeper(backend)
         self.crowd = 0
         """How many runs and branches are under way."""
+        self.idle_s = IDLE_S
         self._turns: dict[asyncio.AbstractEventLoop, list[_Job[Append]]] = {}
         self._jobs: queue.SimpleQueue[_Job[Any]] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -145,7 +147,7 @@ class Writer:
     def _run(self) -> None:
         while True:
             try:
-                jobs = [self._jobs.get(timeout=IDLE_S)]
+                jobs = [self._jobs.get(timeout=self.idle_s)]
             except queue.Empty:
                 with self._lock:
                     if self._jobs.empty():

@@ -1,7 +1,8 @@
 """The immutable records that a journal is made of.
 
 A record is stored as the array ``[tag, field, field, …]`` in the order in which the fields stand here. The order is the
-format: a new field goes to the end and has a default, a field is never removed or moved.
+format: a new field goes to the end and has a default, a field is never removed or moved. Records cannot form cycles, so
+the garbage collector is told to leave them alone: a history may hold hundreds of thousands.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from holdfast.model.words import ExecutionStatus, StateStatus
 
 
-class Failure(msgspec.Struct, frozen=True, array_like=True):
+class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How an event failed: readable by people, and rebuilt as an exception where that is possible."""
 
     type_name: str
@@ -23,7 +24,7 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
     """The exception as an encoded value, or None where it could not be encoded."""
 
 
-class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     """What became of an event.
 
     A record of an outcome carries the start of its attempt as well (``order``, ``started_at``), so an event that starts
@@ -61,7 +62,7 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1):
         return datetime.fromtimestamp(self.at - self.duration_s, UTC)
 
 
-class CheckpointRecord(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class CheckpointRecord(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """A marked point of the journal."""
 
     seq: int
@@ -75,7 +76,7 @@ class CheckpointRecord(msgspec.Struct, frozen=True, array_like=True, tag=2):
         return datetime.fromtimestamp(self.at, UTC)
 
 
-class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """One change of the state's storage: a value set, or (``value`` is None) a key deleted."""
 
     seq: int

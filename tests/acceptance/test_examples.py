@@ -1,0 +1,53 @@
+"""Every example runs in an empty folder, and again where it has run before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+def printed(name: str, folder: Path) -> list[str]:
+    answer = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert (0, "") == (answer.returncode, answer.stderr)
+    return answer.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs_twice(name: str, tmp_path: Path) -> None:
+    assert [] != printed(name, tmp_path)
+    assert [] != printed(name, tmp_path)
+
+
+def test_research_executes_nothing_the_second_time(tmp_path: Path) -> None:
+    first, second = printed("research.py", tmp_path), printed("research.py", tmp_path)
+    assert 6 == sum(line.startswith(("fetching", "asking")) for line in first)
+    assert [f"WHAT STANDS AT HTTPS://EXAMPLE.ORG/KELP/{number}." for number in (1, 2, 3)] == second
+    assert second == first[-3:]
+
+
+def test_plain_functions_go_on_after_the_failure(tmp_path: Path) -> None:
+    assert [
+        "measuring at bay",
+        "measuring at reef",
+        "failed: there is no map of the reef",
+        "measuring at reef",
+        "measuring at strait",
+        "{'bay': 3, 'reef': 4, 'strait': 6}",
+    ] == printed("plain_functions.py", tmp_path)
+
+
+def test_the_explicit_form_adds_only_once(tmp_path: Path) -> None:
+    assert [
+        "adding one to 5",
+        "adding one to 6",
+        "7",
+        "7 from the journal: add_one::tool_call, add_one[again]::tool_call",
+    ] == printed("explicit_form.py", tmp_path)

@@ -1,0 +1,287 @@
+"""Turns that a run rarely takes, and must take right."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    Append,
+    BackendError,
+    BackendUnavailable,
+    DriftWarning,
+    EventBus,
+    Holdfast,
+    MemoryStateBackend,
+    StateStatus,
+    UnknownState,
+    agent,
+    tool,
+)
+
+executions: Counter[str] = Counter()
+switch: dict[str, Any] = {}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    executions.clear()
+    switch.clear()
+
+
+class Failing(MemoryStateBackend):
+    """Fails the append of a given number, and every later one until it is mended."""
+
+    def __init__(self, fail_at: int) -> None:
+        super().__init__()
+        self.fail_at = fail_at
+        self.appends = 0
+
+    def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
+        self.appends += 1
+        if self.fail_at and self.appends >= self.fail_at:
+            raise BackendUnavailable(self.name, "it is away")
+        return super().append(appends)
+
+
+@tool
+async def double(number: int) -> int:
+    executions[str(number)] += 1
+    return number * 2
+
+
+def test_a_store_that_fails_fails_the_run_even_where_the_program_catches_everything() -> None:
+    @agent
+    async def stubborn() -> list[int]:
+        found: list[int] = []
+        for number in range(4):
+            try:
+                found.append(await double(number))
+            except Exception:
+                found.append(-1)
+        return found
+
+    backend = Failing(fail_at=3)
+    holdfast = Holdfast(backend)
+    with pytest.raises(BackendUnavailable, match="run again to go on"):
+        holdfast.run_sync(stubborn, state_id="stubborn")
+    backend.fail_at = 0
+    assert StateStatus.RUNNING is holdfast.list_states()[0].status
+    assert [0, 2, 4, 6] == holdfast.run_sync(stubborn, state_id="stubborn")
+    assert (1, 1) == (executions["0"], executions["1"])
+
+
+def test_a_store_that_fails_while_a_failure_is_recorded_is_the_error_that_counts() -> None:
+    @agent
+    async def fails() -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(BackendUnavailable) as caught:
+        Holdfast(Failing(fail_at=1)).run_sync(fails)
+    assert isinstance(caught.value.__context__, ValueError)
+
+
+def test_an_exception_that_cannot_be_built_again_makes_its_call_run_again() -> None:
+    class Local(Exception):
+        pass
+
+    @tool
+    async def raises() -> str:
+        executions["raises"] += 1
+        raise Local("here only")
+
+    @agent
+    async def catches() -> str:
+        try:
+            return await raises()
+        except Local:
+            if switch.pop("break", None):
+                raise RuntimeError from None
+            return "caught"
+
+    holdfast = Holdfast("memory://")
+    switch["break"] = True
+    with pytest.raises(RuntimeError):
+        holdfast.run_sync(catches, state_id="local")
+    assert "caught" == holdfast.run_sync(catches, state_id="local")
+    assert 2 == executions["raises"]
+
+
+def test_a_nested_agent_that_goes_on_with_another_input_is_reported() -> None:
+    @agent
+    async def inner(number: int) -> int:
+        found = await double(1)
+        if switch.get("hang"):
+            switch["hanging"].set()
+            await asyncio.Event().wait()
+        return found + number
+
+    @agent
+    async def outer() -> int:
+        return await inner(switch["number"])
+
+    async def interrupted(holdfast: Holdfast) -> None:
+        switch["hanging"] = asyncio.Event()
+        task = asyncio.create_task(holdfast.run(outer, state_id="nested"))
+        await switch["hanging"].wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    holdfast = Holdfast("memory://")
+    switch.update(number=10, hang=True)
+    asyncio.run(interrupted(holdfast))
+    switch.update(number=20, hang=False)
+    with pytest.warns(DriftWarning, match="went on inside 'outer::inner::agent_call' although its input changed"):
+        assert 22 == holdfast.run_sync(outer, state_id="nested")
+    assert 1 == executions["1"]
+
+
+def test_an_event_loop_of_a_plain_actors_own_reaches_the_run() -> None:
+    async def on_another_loop() -> list[int]:
+        return [await double(1), await double(2)]
+
+    @tool
+    def own_loop() -> list[int]:
+        assert threading.current_thread() is not threading.main_thread()
+        return asyncio.run(on_another_loop())
+
+    @agent
+    async def outer() -> list[int]:
+        return await own_loop()
+
+    holdfast = Holdfast("memory://")
+    assert [2, 4] == holdfast.run_sync(outer, state_id="loops")
+    assert "outer::own_loop::double#2::tool_call" in holdfast.history("loops")
+
+
+def test_a_stop_iteration_from_a_plain_function_does_not_hang_the_run() -> None:
+    @tool
+    def stops() -> None:
+        raise StopIteration
+
+    @agent
+    async def outer() -> None:
+        await stops()
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        Holdfast("memory://").run_sync(outer)
+
+
+def test_a_run_that_never_waits_lets_other_tasks_have_their_turn() -> None:
+    @agent
+    async def busy() -> int:
+        number = 0
+        while not switch.get("stop"):
+            number += await double(0) + 1
+        return number
+
+    async def main() -> int:
+        async def stop_it() -> None:
+            switch["stop"] = True
+
+        run = asyncio.create_task(Holdfast("memory://").run(busy))
+        await asyncio.sleep(0)
+        other = asyncio.create_task(stop_it())
+        await other
+        return await run
+
+    assert asyncio.run(main()) > 0
+
+
+def test_a_coroutine_that_is_thrown_away_in_the_middle_does_no_harm() -> None:
+    @tool
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    @agent
+    async def drops() -> int:
+        call = hangs()
+        contextvars.copy_context().run(call.send, None)
+        threading.Thread(target=call.close).start()
+        return await double(4)
+
+    assert 8 == Holdfast("memory://").run_sync(drops)
+
+
+def test_a_task_factory_that_was_there_before_is_used_and_put_back() -> None:
+    made: list[str] = []
+
+    def factory(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        made.append(coro.__qualname__)
+        return asyncio.Task(coro, loop=loop, **options)
+
+    async def chain() -> list[int]:
+        return [await double(1), await double(2)]
+
+    @agent
+    async def outer() -> list[Any]:
+        return await asyncio.gather(chain(), double(3), chain())
+
+    async def main() -> Any:
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(factory)  # pyright: ignore[reportArgumentType]
+        result = await Holdfast("memory://").run(outer)
+        assert loop.get_task_factory() is factory
+        return result
+
+    assert [[2, 4], 6, [2, 4]] == asyncio.run(main())
+    assert 2 == sum(name.endswith("chain") for name in made)
+
+
+def test_tasks_in_a_context_of_their_own_are_branches_too() -> None:
+    async def chain(number: int) -> list[int]:
+        return [await double(number), await double(number + 1)]
+
+    @agent
+    async def outer() -> list[Any]:
+        tasks = [asyncio.create_task(chain(10 * n), context=contextvars.copy_context()) for n in (1, 2)]
+        return [await task for task in tasks]
+
+    holdfast = Holdfast("memory://")
+    assert [[20, 22], [40, 42]] == holdfast.run_sync(outer, state_id="contexts")
+    assert "outer::task[chain]#2::double#2::tool_call" in holdfast.history("contexts")
+
+
+def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None:
+    @agent
+    async def fails() -> None:
+        raise RuntimeError
+
+    backend = MemoryStateBackend()
+    holdfast = Holdfast(backend)
+    with pytest.raises(RuntimeError):
+        holdfast.run_sync(fails, state_id="gone")
+
+    found = backend.read
+
+    def read_and_delete(state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
+        records = found(state_id, after, limit)
+        backend.delete_state(state_id)
+        return records
+
+    backend.read = read_and_delete  # type: ignore[method-assign]
+    with pytest.raises(UnknownState):
+        asyncio.run(holdfast.resume("gone", agent=fails))
+    assert [] == holdfast.list_states()
+
+
+def test_the_bus_thread_ends_when_nothing_is_told_and_comes_back() -> None:
+    bus = EventBus()
+    bus.idle_s = 0.01
+    seen: list[Any] = []
+    bus.subscribe(seen.append)
+    Holdfast("memory://").run_sync(agent(lambda: 1), event_bus=bus)
+    assert bus.flush()
+    for thread in [thread for thread in threading.enumerate() if thread.name == "holdfast-bus"]:
+        thread.join(10)
+        assert not thread.is_alive()
+    Holdfast("memory://").run_sync(agent(lambda: 2), event_bus=bus)
+    assert bus.flush()
+    assert 4 == len(seen)
