@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from acceptance import filling_program
+
 from holdfast import (
     AgentNotFound,
     ExecutionState,
@@ -142,7 +142,7 @@ def test_metadata_must_be_plain() -> None:
 def test_unknown_states_are_told_with_the_nearest(hf: Holdfast) -> None:
     hf.run_sync(nothing, state_id="kelp-42")
     for use in (hf.show, hf.history, hf.delete, lambda state_id: asyncio.run(hf.resume(state_id))):
-        with pytest.raises(UnknownState, match="No state 'kelp-41' is in this store. Nearest: 'kelp-42'"):
+        with pytest.raises(UnknownState, match=r"No state 'kelp-41' is in this store\. Nearest: 'kelp-42'"):
             use("kelp-41")
 
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from acceptance import leasing_program
 from acceptance.leasing_program import leasing
+
 from holdfast import Holdfast, LeaseHeld, StateStatus, agent
 
 
@@ -77,7 +77,7 @@ def test_a_killed_process_is_taken_over_from_even_before_it_is_reaped(store: str
     with inside(store, ttl_s=3600) as process, Holdfast(store) as holdfast:
         process.kill()
         assert process.stdout is not None
-        process.stdout.read()  # Its end of the pipe is closed when it is dead; it stays a zombie until it is waited for.
+        process.stdout.read()  # The pipe ends when it is dead; it stays a zombie until it is waited for.
         assert ["begun", "elsewhere", "ended"] == asyncio.run(holdfast.run(leasing, state_id="leased", wait_s=10))
 
 

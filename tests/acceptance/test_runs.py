@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import warnings
 from collections import Counter
@@ -112,7 +113,7 @@ def test_every_later_run_of_an_unfinished_state_executes_nothing_recorded_and_ad
             hf.run_sync(doubles, 50, state_id="again")
         positions.append(hf.list_states()[0].position)
     assert 50 == executions["double"]
-    assert max(b - a for a, b in zip(positions, positions[1:], strict=False)) <= 2
+    assert max(b - a for a, b in itertools.pairwise(positions)) <= 2
     switch["break"] = False
     assert [number * 2 for number in range(1, 51)] == hf.run_sync(doubles, 50, state_id="again")
     assert 50 == executions["double"]

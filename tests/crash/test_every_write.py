@@ -49,7 +49,7 @@ def run_until_stopped(backend: CrashingBackend) -> Any:
     except BaseException:
         if not backend.is_stopped:
             raise
-    # The tasks that the crash left behind are reported when they are collected: here, and not in the middle of anything.
+    # The tasks that the crash left behind are reported when they are collected: here, and not in the middle of a test.
     gc.collect()
     return None
 

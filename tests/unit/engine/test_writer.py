@@ -143,10 +143,18 @@ def test_a_refusal_reaches_the_one_it_concerns(commit_waits: bool, crowd: int) -
     lost, fine = asyncio.run(main())
     assert isinstance(lost, LeaseLost)
     assert fine is None
-    with pytest.raises(LeaseLost):
-        future = writer.write_from_anywhere(Append(bad, 1, [b"a"]))
-        assert future is not None
+
+
+def plainly_written(writer: Writer, append: Append) -> None:
+    future = writer.write_from_anywhere(append)
+    if future is not None:
         future.result()
+
+
+@pytest.mark.parametrize("commit_waits", [True, False])
+def test_a_refusal_reaches_plain_code(commit_waits: bool) -> None:
+    with pytest.raises(LeaseLost):
+        plainly_written(Writer(Watched(commit_waits)), Append(Lease("bad", 99, 1), 1, [b"a"]))
 
 
 @pytest.mark.parametrize("commit_waits", [True, False])
@@ -190,15 +198,10 @@ def test_plain_code_writes_behind_what_its_state_has_waiting() -> None:
     writer.crowd = 2
     lease = leased(writer, "s")
 
-    def plainly() -> None:
-        future = writer.write_from_anywhere(Append(lease, 2, [b"b"]))
-        if future is not None:
-            future.result()
-
     async def main() -> None:
         waiting = asyncio.ensure_future(written(writer, Append(lease, 1, [b"a"])))
         # The write is queued by the next turn of the loop; the thread must come before that turn ends.
-        thread = threading.Thread(target=plainly)
+        thread = threading.Thread(target=plainly_written, args=(writer, Append(lease, 2, [b"b"])))
         asyncio.get_running_loop().call_soon(thread.start)
         await waiting
         await asyncio.to_thread(thread.join)

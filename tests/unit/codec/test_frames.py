@@ -1,0 +1,259 @@
+"""A frame that is damaged, missing, repeated, swapped or moved to another state is noticed."""
+
+from __future__ import annotations
+
+import zlib
+from itertools import permutations
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.codec.frames import first_link, from_frames, last_link, link_of, to_frame
+from holdfast.errors import StateCorrupted, UnsupportedVersion
+from holdfast.model import (
+    FORMAT_VERSION,
+    CheckpointRecord,
+    EventRecord,
+    ExecutionStatus,
+    Failure,
+    Record,
+    StateStatus,
+    StorageRecord,
+)
+
+Frames = list[tuple[int, bytes]]
+
+RECORDS: list[Record] = [
+    EventRecord(seq=1, address="run::agent_call", status=ExecutionStatus.STARTED, at=1.5, order=1, input=b"in"),
+    StorageRecord(seq=2, key="k", at=2.0, value=b"v"),
+    EventRecord(
+        seq=3,
+        address="run::fetch[a%3A]#2::tool_call",
+        status=ExecutionStatus.FAILED,
+        at=3.0,
+        order=2,
+        attempt=3,
+        duration_s=0.25,
+        version="2",
+        fingerprint=bytes(range(16)),
+        input=b"\x00\xff",
+        error=Failure("ValueError", "no", "Traceback …", b"value"),
+        causes=("run::a::tool_call", "run::b::tool_call"),
+    ),
+    StorageRecord(seq=4, key="k", at=4.0, value=None),
+    CheckpointRecord(seq=5, status=StateStatus.PAUSED, at=5.0, metadata='{"tags":["x"]}'),
+    EventRecord(
+        seq=6, address="run::agent_call", status=ExecutionStatus.COMPLETED, at=6.0, order=1, result=b"\xc0", version=None
+    ),
+]
+
+
+def frames_of(state_id: str, records: list[Record]) -> Frames:
+    link, frames = first_link(state_id), Frames()
+    for record in records:
+        frame, link = to_frame(record, link)
+        frames.append((record.seq, frame))
+    return frames
+
+
+FRAMES = frames_of("kelp-42", RECORDS)
+
+
+def read(frames: Frames, state_id: str = "kelp-42", link: int | None = None) -> list[Record]:
+    return list(from_frames(state_id, frames, link))
+
+
+def renumbered(bodies: list[bytes]) -> Frames:
+    return list(enumerate(bodies, start=1))
+
+
+def checked(body: bytes, link: int) -> bytes:
+    """A frame with whatever body, and the checksum that fits it."""
+    return zlib.crc32(body, link).to_bytes(4, "big") + body
+
+
+def test_a_journal_comes_back_as_it_was_written() -> None:
+    assert RECORDS == read(FRAMES)
+    assert [type(record) for record in RECORDS] == [type(record) for record in read(FRAMES)]
+
+
+def test_an_empty_journal_has_no_records() -> None:
+    assert [] == read([])
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{type(record).__name__} {record.seq}")
+def test_each_record_comes_back_by_itself(record: Record) -> None:
+    frame, link = to_frame(record, 7)
+    assert [record] == read([(record.seq, frame)], link=7)
+    assert link == link_of(frame)
+
+
+@pytest.mark.parametrize("status", ExecutionStatus)
+def test_every_status_of_an_event_comes_back_as_itself(status: ExecutionStatus) -> None:
+    record = EventRecord(seq=1, address="a::tool_call", status=status, at=0.0, order=1)
+    (found,) = read(frames_of("s", [record]), "s")
+    assert isinstance(found, EventRecord)
+    assert status is found.status
+
+
+def test_a_frame_is_checksum_version_and_record() -> None:
+    record = StorageRecord(seq=1, key="k", at=2.0, value=b"v")
+    frame, link = to_frame(record, first_link("s"))
+    assert bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v"]) == frame[4:]
+    assert zlib.crc32(frame[4:], zlib.crc32(b"s")) == link == int.from_bytes(frame[:4], "big")
+
+
+@pytest.mark.parametrize("number", range(len(FRAMES)))
+def test_every_flipped_bit_is_noticed(number: int) -> None:
+    seq, frame = FRAMES[number]
+    for place in range(len(frame)):
+        for bit in range(8):
+            damaged = bytearray(frame)
+            damaged[place] ^= 1 << bit
+            with pytest.raises((StateCorrupted, UnsupportedVersion)):
+                read([*FRAMES[:number], (seq, bytes(damaged)), *FRAMES[number + 1 :]])
+
+
+@pytest.mark.parametrize("number", range(len(FRAMES)))
+def test_every_truncation_is_noticed(number: int) -> None:
+    seq, frame = FRAMES[number]
+    for length in range(len(frame)):
+        with pytest.raises(StateCorrupted) as caught:
+            read([*FRAMES[:number], (seq, frame[:length]), *FRAMES[number + 1 :]])
+        assert seq == caught.value.seq
+
+
+@pytest.mark.parametrize("more", [b"\x00", b"\xc0", FRAMES[1][1]])
+def test_bytes_after_a_frame_are_noticed(more: bytes) -> None:
+    with pytest.raises(StateCorrupted):
+        read([(1, FRAMES[0][1] + more)])
+
+
+def test_the_first_bad_record_is_named_and_those_before_it_are_given() -> None:
+    frames = [*FRAMES[:3], (4, b"garbage"), *FRAMES[4:]]
+    given_records: list[Record] = []
+    with pytest.raises(StateCorrupted, match=r"State 'kelp-42' is damaged at record 4: its checksum does not fit"):
+        given_records.extend(from_frames("kelp-42", frames))
+    reading = from_frames("kelp-42", frames)
+    assert RECORDS[:3] == [next(reading) for _ in range(3)]
+
+
+def test_swapped_frames_are_noticed() -> None:
+    bodies = [frame for _, frame in FRAMES]
+    for order in permutations(range(len(bodies))):
+        if list(order) != sorted(order):
+            with pytest.raises(StateCorrupted):
+                read(renumbered([bodies[place] for place in order]))
+
+
+@pytest.mark.parametrize("number", range(len(FRAMES) - 1))
+@pytest.mark.parametrize("is_renumbered", [True, False])
+def test_a_removed_frame_is_noticed(number: int, is_renumbered: bool) -> None:
+    kept = FRAMES[:number] + FRAMES[number + 1 :]
+    with pytest.raises(StateCorrupted):
+        read(renumbered([frame for _, frame in kept]) if is_renumbered else kept)
+
+
+@pytest.mark.parametrize("number", range(len(FRAMES)))
+@pytest.mark.parametrize("is_renumbered", [True, False])
+def test_a_repeated_frame_is_noticed(number: int, is_renumbered: bool) -> None:
+    doubled = FRAMES[: number + 1] + FRAMES[number:]
+    with pytest.raises(StateCorrupted):
+        read(renumbered([frame for _, frame in doubled]) if is_renumbered else doubled)
+
+
+def test_frames_of_another_state_are_noticed() -> None:
+    other = frames_of("kelp-43", RECORDS)
+    with pytest.raises(StateCorrupted):
+        read(other)
+    for number in range(len(FRAMES)):
+        with pytest.raises(StateCorrupted) as caught:
+            read([*FRAMES[:number], other[number], *FRAMES[number + 1 :]])
+        assert number + 1 == caught.value.seq
+
+
+def test_a_record_that_says_another_number_is_noticed() -> None:
+    frame, _ = to_frame(RECORDS[1], first_link("s"))
+    with pytest.raises(StateCorrupted, match=r"damaged at record 1: it says that it is record 2"):
+        read([(1, frame)], "s")
+
+
+@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 255])
+def test_a_version_that_is_not_known_is_refused_clearly(version: int) -> None:
+    frame = checked(bytes([version]) + b"whatever", first_link("s"))
+    with pytest.raises(UnsupportedVersion) as caught:
+        read([(1, frame)], "s")
+    assert ("Record 1 of state 's'", version, FORMAT_VERSION) == caught.value.args
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"",
+        b"\xc1",
+        b"\x01",
+        msgspec.msgpack.encode([]),
+        msgspec.msgpack.encode([99, 1]),
+        msgspec.msgpack.encode([3, 1, "k"]),
+        msgspec.msgpack.encode([3, 1, 5, 2.0, None]),
+        msgspec.msgpack.encode([1, 1, "a::tool_call", "vanished", 1.0, 1]),
+        msgspec.msgpack.encode({"seq": 1}),
+        msgspec.msgpack.encode([3, 1, "k", 2.0, None]) + b"\x00",
+        b"\x95\x03\x01\xa1\xff\xcb" + bytes(8) + b"\xc0",
+    ],
+)
+def test_a_record_that_makes_no_sense_is_noticed_even_with_a_fitting_checksum(record: bytes) -> None:
+    frame = checked(bytes([FORMAT_VERSION]) + record, first_link("s"))
+    with pytest.raises(StateCorrupted, match=r"damaged at record 1: it cannot be read"):
+        read([(1, frame)], "s")
+
+
+def test_fields_that_a_later_version_adds_at_the_end_are_passed_over() -> None:
+    body = bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", "new field"])
+    assert [StorageRecord(1, "k", 2.0, b"v")] == read([(1, checked(body, first_link("s")))], "s")
+
+
+@pytest.mark.parametrize("start", range(len(FRAMES)))
+def test_the_rest_of_a_journal_is_read_from_the_link_before_it(start: int) -> None:
+    link = last_link("kelp-42", FRAMES[:start])
+    assert RECORDS[start:] == read(FRAMES[start:], link=link)
+    with pytest.raises(StateCorrupted):
+        read(FRAMES[start:], link=link ^ 1)
+
+
+def test_the_link_of_nothing_is_that_of_the_state() -> None:
+    assert first_link("s") == last_link("s", [])
+    assert first_link("s") != first_link("t")
+
+
+def test_a_link_of_zero_is_a_link() -> None:
+    frame, _ = to_frame(RECORDS[0], 0)
+    assert RECORDS[:1] == read([(1, frame)], link=0)
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)))
+EVENTS = st.builds(
+    EventRecord,
+    seq=st.just(1),
+    address=TEXT,
+    status=st.sampled_from(ExecutionStatus),
+    at=st.floats(allow_nan=False),
+    order=st.integers(0, 2**63),
+    attempt=st.integers(1, 1000),
+    duration_s=st.floats(allow_nan=False),
+    version=st.none() | TEXT,
+    fingerprint=st.binary(),
+    input=st.none() | st.binary(),
+    result=st.none() | st.binary(),
+    error=st.none() | st.builds(Failure, TEXT, TEXT, TEXT, st.none() | st.binary()),
+    causes=st.lists(TEXT).map(tuple),
+)
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(EVENTS, TEXT)
+def test_any_record_comes_back_as_it_was(record: Any, state_id: str) -> None:
+    assert [record] == read(frames_of(state_id, [record]), state_id)
