@@ -30,6 +30,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_OPTIONS_OF_RUN = frozenset({"state_id", "metadata", "event_bus", "record_inputs", "wait_s", "store"})
+
+
 class StateView(msgspec.Struct, frozen=True):
     """One state as a person looks at it."""
 
@@ -43,15 +46,18 @@ class Holdfast:
     ``store`` is a URL, a backend object, or None for the configured store (HOLDFAST_STORE, else a SQLite file in the
     folder ``.holdfast``). A store that was opened from a URL is closed by ``close`` or at the end of a ``with``
     block; a backend object stays its owner's. ``lease_ttl_s`` is how long a state stays reserved for this process after
-    it was last heard of; on the same machine, the states of a dead process are free at once.
+    it was last heard of; on the same machine, the states of a dead process are free at once. With ``create=False`` a
+    store that does not exist is an error, and is not made.
     """
 
-    def __init__(self, store: str | StateBackend | None = None, *, lease_ttl_s: float = LEASE_TTL_S) -> None:
+    def __init__(
+        self, store: str | StateBackend | None = None, *, lease_ttl_s: float = LEASE_TTL_S, create: bool = True
+    ) -> None:
         if isinstance(store, StateBackend):
             self.backend = store
             self._is_owner = False
         else:
-            self.backend = open_store(configured_store() if store is None else store)
+            self.backend = open_store(configured_store() if store is None else store, create=create)
             self._is_owner = True
         self._writer = writer_of(self.backend)
         self._writer.keeper.ttl_s = lease_ttl_s
@@ -76,6 +82,12 @@ class Holdfast:
         another process is running it (after waiting ``wait_s``, if given), ValueNotStorable where the input cannot be
         stored. An ``async def`` agent runs on the current event loop.
         """
+        taken = agent.only_named & _OPTIONS_OF_RUN
+        if taken:
+            raise UsageError(
+                f"The agent {agent.name!r} has the parameter {', '.join(sorted(taken))}, which `run` takes for itself.",
+                "Give the parameter another name.",
+            )
         run = Run(
             actor=agent,
             args=args,

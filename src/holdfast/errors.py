@@ -3,6 +3,7 @@
 HoldfastError
 ├─ UsageError              the caller's mistake
 │  ├─ UnknownState         no state has that id
+│  ├─ UnknownStore         nothing is stored there yet
 │  ├─ UnknownAddress       no event stands at that address
 │  ├─ InvalidStateId       the id cannot name a state
 │  ├─ InvalidAddress       the text is not an address
@@ -25,9 +26,8 @@ HoldfastError
 │  ├─ UnsupportedVersion   written by a newer Holdfast
 │  ├─ StoreDamaged         the store as a whole cannot be read
 │  └─ StateCorrupted       the stored bytes of one state are damaged
-├─ EventFailed             user code failed
-│  └─ ConditionFailed      a precondition or postcondition did not hold
-└─ MissingDependency       an optional package is not installed
+└─ EventFailed             user code failed
+   └─ ConditionFailed      a precondition or postcondition did not hold
 
 Arguments go unchanged to ``super().__init__`` and the text is built in ``__str__``, so that errors survive pickling
 between processes. Every text says what happened, to which thing, why, and what to do next.
@@ -70,6 +70,20 @@ class UnknownState(UsageError):
         return (
             f"No state {self.state_id!r} is in this store.{_nearest(self.nearest)} "
             "`holdfast list` shows the states; check the id and the store (--store, HOLDFAST_STORE)."
+        )
+
+
+class UnknownStore(UsageError):
+    """Nothing is stored there yet, and nothing was to be made."""
+
+    def __init__(self, url: str) -> None:
+        HoldfastError.__init__(self, url)
+        self.url = url
+
+    def __str__(self) -> str:
+        return (
+            f"There is no store at {self.url!r} yet. Check the folder and the name (--store, HOLDFAST_STORE); the "
+            "first run makes the store."
         )
 
 
@@ -398,20 +412,6 @@ class ConditionFailed(EventFailed):
         return (
             f"The event at {self.address!r} was stopped: {self.why}. Mend its input or the condition and run again; it "
             "goes on from there."
-        )
-
-
-class MissingDependency(HoldfastError):
-    """An optional package is not installed."""
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(package, extra)
-        self.package = package
-        self.extra = extra
-
-    def __str__(self) -> str:
-        return (
-            f"This needs the package {self.package!r}, which is not installed. `pip install 'holdfast[{self.extra}]'`."
         )
 
 

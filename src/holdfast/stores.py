@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from urllib.parse import parse_qsl, unquote
 
 from holdfast.backends.contract import StateBackend
 from holdfast.backends.memory import MemoryStateBackend
 from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.errors import InvalidStoreUrl
+from holdfast.errors import InvalidStoreUrl, UnknownStore
 
 
-def open_store(url: str) -> StateBackend:
+def open_store(url: str, *, create: bool = True) -> StateBackend:
     """Open the backend that a URL names: ``sqlite:///runs.db``, ``sqlite:////var/runs.db`` or ``memory://``.
 
     ``?synchronous=normal`` on SQLite trades power-loss safety of the last moments for speed; a killed process loses
-    nothing either way. Raises InvalidStoreUrl, or what the backend says of the file.
+    nothing either way. A file that does not exist is made, unless ``create`` is False.
+
+    Raises InvalidStoreUrl, UnknownStore, or what the backend says of the file.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -26,12 +29,12 @@ def open_store(url: str) -> StateBackend:
                 raise InvalidStoreUrl(url, "memory:// takes neither a path nor settings")
             return MemoryStateBackend()
         case "sqlite":
-            return _open_sqlite(url, path, query)
+            return _open_sqlite(url, path, query, create)
         case _:
             raise InvalidStoreUrl(url, f"there is no backend for {scheme!r}")
 
 
-def _open_sqlite(url: str, path: str, query: str) -> StateBackend:
+def _open_sqlite(url: str, path: str, query: str, create: bool) -> StateBackend:
     host, slash, file = path.partition("/")
     if host or not slash:
         raise InvalidStoreUrl(url, "after sqlite:// comes a third slash and then the path of the file")
@@ -43,4 +46,6 @@ def _open_sqlite(url: str, path: str, query: str) -> StateBackend:
         raise InvalidStoreUrl(url, f"{', '.join(sorted(settings))} is no setting of SQLite stores (synchronous is)")
     if synchronous not in ("full", "normal"):
         raise InvalidStoreUrl(url, f"synchronous is 'full' or 'normal', not {synchronous!r}")
+    if not create and not os.path.exists(unquote(file)):
+        raise UnknownStore(url)
     return SQLiteStateBackend(unquote(file), synchronous="normal" if synchronous == "normal" else "full")

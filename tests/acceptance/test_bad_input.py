@@ -24,6 +24,7 @@ from holdfast import (
     NotAStore,
     StateMetadata,
     UnknownState,
+    UnknownStore,
     UsageError,
     agent,
     open_store,
@@ -183,3 +184,20 @@ def test_plain_verbs_are_refused_in_async_code(hf: Holdfast) -> None:
 
     with pytest.raises(UsageError, match="await"):
         asyncio.run(main())
+
+
+def test_a_store_that_is_only_looked_at_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(UnknownStore, match=r"There is no store at .*missing\.db"):
+        Holdfast(f"sqlite:///{tmp_path}/missing.db", create=False)
+    assert not (tmp_path / "missing.db").exists()
+    Holdfast(f"sqlite:///{tmp_path}/made.db").close()
+    Holdfast(f"sqlite:///{tmp_path}/made.db", create=False).close()
+
+
+def test_a_parameter_that_run_takes_for_itself_is_named(hf: Holdfast) -> None:
+    @agent
+    async def clashes(*, metadata: str) -> str:
+        return metadata
+
+    with pytest.raises(UsageError, match="has the parameter metadata, which `run` takes for itself"):
+        hf.run_sync(clashes)

@@ -304,6 +304,25 @@ def test_a_caught_failure_is_replayed_as_the_same_exception(hf: Holdfast) -> Non
     assert Counter(caught=1, later=3) == executions
 
 
+def test_a_failure_in_the_wake_of_a_caught_one_is_the_one_tried_again(hf: Holdfast) -> None:
+    @agent
+    async def falls_back() -> str:
+        try:
+            return await breaks_once("cheap")
+        except ConnectionError:
+            return await breaks_once("dear")
+
+    with pytest.raises(ConnectionError, match="dear"):
+        hf.run_sync(falls_back, state_id="falls-back")
+    switch.update(cheap=False, dear=False)
+    assert "dear" == hf.run_sync(falls_back, state_id="falls-back")
+    assert Counter(cheap=1, dear=2) == executions
+
+
+def test_options_add_up(hf: Holdfast) -> None:
+    assert "double[a]" == double.options(key="a").options(version="2").label
+
+
 def test_a_run_that_gave_up_by_itself_tries_what_failed_in_it_again(hf: Holdfast) -> None:
     @agent
     async def gives_up() -> str:
@@ -396,6 +415,7 @@ def test_a_changed_input_or_version_is_reported_and_the_recorded_result_is_given
         "State 'drifts' gave the recorded result at 'drifts::double::tool_call' although its input changed.",
         "State 'drifts' gave the recorded result at 'drifts::double#2::tool_call' although its version was 1 and is 2.",
     ] == [str(warning.message) for warning in caught]
+    assert {__file__} == {warning.filename for warning in caught}
 
 
 def test_drift_can_be_made_an_error(hf: Holdfast) -> None:

@@ -7,6 +7,7 @@ import pickle
 import re
 import types
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +100,9 @@ def test_every_error_says_what_happened_and_then_what_to_do(name: str) -> None:
 
 def test_every_error_that_nothing_hangs_on_speaks() -> None:
     assert set() == {name for name, error in TREE.items() if not error.__subclasses__()} - set(SPEAKING)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_error_stands_in_the_reference(name: str) -> None:
+    reference = (Path(__file__).parents[2] / "docs" / "reference" / "errors.md").read_text()
+    assert f"`{name}`" in reference

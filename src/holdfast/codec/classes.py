@@ -106,19 +106,20 @@ def _model_fields(cls: Any) -> frozenset[str]:
 
 
 def _lower_model(value: Any, lower: Lower) -> Any:
-    cls = cast("type[object]", type(value))
+    cls: type = value.__class__
     declared = _model_fields(cls)
     attributes: dict[str, Any] = value.__dict__
     fields = {key: lower(item) for key, item in attributes.items() if key in declared}
     if len(fields) != len(declared):
         raise NotStorable(cls, f"has no value for {', '.join(sorted(declared - set(fields)))}")
+    extra, private = value.__pydantic_extra__, value.__pydantic_private__
     return [
-        _name(value),
+        name_of(cls),
         fields,
-        lower(value.__pydantic_extra__),
+        None if extra is None else lower(extra),
         sorted(value.__pydantic_fields_set__),
         {} if len(attributes) == len(fields) else _others(value, fields, lower),
-        lower(value.__pydantic_private__),
+        None if private is None else lower(private),
     ]
 
 
@@ -128,9 +129,10 @@ def _build_model(parts: Any) -> Any:
     _require_same_fields(name, set(fields), set(_model_fields(cls)))
     model = object.__new__(cls)
     object.__setattr__(model, "__dict__", {**fields, **others})
-    object.__setattr__(model, "__pydantic_extra__", extra)
     object.__setattr__(model, "__pydantic_fields_set__", set(fields_set))
-    object.__setattr__(model, "__pydantic_private__", private)
+    for key, item in (("__pydantic_extra__", extra), ("__pydantic_private__", private)):
+        if getattr(cls, key) is not item:  # A root model has None there for all its instances.
+            object.__setattr__(model, key, item)
     return model
 
 

@@ -68,5 +68,5 @@ def from_frames(state_id: str, frames: Iterable[tuple[int, bytes]], link: int | 
                 raise StateCorrupted(state_id, seq, f"it says that it is record {record.seq}")
             before = checksum
             yield record
-    except (msgspec.MsgspecError, struct.error) as error:
+    except (msgspec.MsgspecError, struct.error, UnicodeDecodeError) as error:
         raise StateCorrupted(state_id, seq, f"it cannot be read ({error})") from error

@@ -52,6 +52,8 @@ def _error(value: object, place: str, cause: Exception) -> ValueNotStorable:
 def _parts(value: Any, place: str) -> Iterator[tuple[object, str]]:
     """The parts of a value and their places. Raises NotStorable where it has no kind."""
     cls = cast("type[object]", type(value))
+    if place.startswith(("the key ", "an element ")):
+        place = f"({place})"
     if cls in (list, tuple):
         yield from ((item, f"{place}[{number}]") for number, item in enumerate(value))
     elif cls is dict:

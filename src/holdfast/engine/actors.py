@@ -36,6 +36,8 @@ class Actor(Generic[P, R]):
     event_type: EventType = EventType.TOOL_CALL
     function: Callable[..., Any]
     """What a call executes."""
+    only_named: frozenset[str] = frozenset()
+    """The parameters that must be given, and cannot be given by their place."""
     is_plain: bool
     """True for a plain ``def``: it runs on a worker thread."""
 
@@ -63,6 +65,7 @@ class Actor(Generic[P, R]):
         self.version = version
         self.preconditions = tuple(preconditions)
         self.postconditions = tuple(postconditions)
+        self.key: str | None = None
         self.label = label(name)
         self.suffix = f"{SEPARATOR}{self.event_type}"
 
@@ -71,7 +74,7 @@ class Actor(Generic[P, R]):
         scope = current_scope.get()
         if scope is None:
             return self._execute_outside(args, kwargs)
-        return perform(scope, Call(self, scope.take(self.label), args, kwargs))
+        return perform(scope, Call(self, scope.take(self.label), args, kwargs, args))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
@@ -92,10 +95,11 @@ class Actor(Generic[P, R]):
         """This actor with other options for one call; a key names the address: ``fetch.options(key="page-2")(url)``."""
         changed = copy.copy(self)
         changed.name = name or self.name
+        changed.key = self.key if key is None else key
         changed.version = version or self.version
         changed.preconditions = self.preconditions if preconditions is None else tuple(preconditions)
         changed.postconditions = self.postconditions if postconditions is None else tuple(postconditions)
-        changed.label = label(changed.name, key)
+        changed.label = label(changed.name, changed.key)
         return changed
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -144,6 +148,7 @@ class FunctionActor(Actor[P, R]):
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
         self._positional = _positional_names(function)
+        self.only_named = _only_named(function)
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """As a method: the instance goes to the function and is not part of the recorded input."""
@@ -202,7 +207,7 @@ class HandlerActor(Actor[[Any], Any]):
         if scope is None:
             return self._execute_outside((input, context, None), {})
         args = (input, context, scope.live.facade)
-        return perform(scope, Call(self, scope.take(self.label), args, {}, inputs=(input,)))
+        return perform(scope, Call(self, scope.take(self.label), args, {}, (input,)))
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = current_scope.get()
@@ -224,6 +229,14 @@ def _positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
     parameters = inspect.signature(function).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
+
+
+def _only_named(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.default is inspect.Parameter.empty
+    )
 
 
 def reference_of(module: str, qualified_name: str) -> str | None:

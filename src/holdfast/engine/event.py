@@ -59,7 +59,7 @@ class ExecutionEvent:
         else:
             args = (value,)
         path = scope.take(label(self.actor.name, self.tag) if self.tag else self.actor.label)
-        call = Call(self.actor, path, args, {}, inputs=(value,))
+        call = Call(self.actor, path, args, {}, (value,))
         self.address = call.address
         return self._perform(scope, call)
 

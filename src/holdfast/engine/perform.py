@@ -35,18 +35,11 @@ LONGEST_TURN_S = 0.01
 class Call:
     """A call that is being performed; the explicit form reads what became of it from here."""
 
-    __slots__ = (
-        "actor",
-        "address",
-        "args",
-        "closes",
-        "drift",
-        "execution_time",
-        "inputs",
-        "is_replayed",
-        "kwargs",
-        "path",
-    )
+    closes = False
+    """Whether this is the call that the whole run consists of, so that its outcome is that of the state."""
+    execution_time = 0.0
+    is_replayed = False
+    drift: str | None = None
 
     def __init__(
         self,
@@ -54,21 +47,15 @@ class Call:
         path: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        inputs: tuple[Any, ...] | None = None,
-        closes: bool = False,
+        inputs: tuple[Any, ...],
     ) -> None:
         self.actor = actor
         self.path = path
         self.address = path + actor.suffix
         self.args = args
         self.kwargs = kwargs
-        self.inputs = args if inputs is None else inputs
+        self.inputs = inputs
         """What of the arguments is the input that is recorded."""
-        self.closes = closes
-        """Whether this is the call that the whole run consists of, so that its outcome is that of the state."""
-        self.execution_time = 0.0
-        self.is_replayed = False
-        self.drift: str | None = None
 
 
 async def perform(scope: Scope, call: Call) -> Any:
@@ -81,17 +68,15 @@ async def perform(scope: Scope, call: Call) -> Any:
     record = history.latest.get(call.address)
     if record is not None or live.mode is not ReplayMode.NORMAL:
         status = None if record is None else record.status
-        match decide(live.mode, status, call.address in history.to_retry):
-            case Decision.SKIP:
-                assert record is not None
-                if record.status is _COMPLETED or _can_be_raised(record):
-                    return _replay(scope, call, record, encoded)
-            case Decision.REFUSE:
-                raise NotRecorded(call.address, live.state_id)
-            case Decision.COMPARE:
-                return await _compare(scope, call, record)
-            case Decision.EXECUTE:
-                pass
+        decision = decide(live.mode, status, call.address in history.to_retry)
+        if decision is Decision.SKIP:
+            assert record is not None, "only what is recorded is skipped"
+            if status is _COMPLETED or _can_be_raised(record):
+                return _replay(scope, call, record, encoded)
+        elif decision is Decision.COMPARE:
+            return await _compare(scope, call, record)
+        elif decision is Decision.REFUSE:
+            raise NotRecorded(call.address, live.state_id)
     return await _execute(scope, call, encoded, record)
 
 
@@ -206,7 +191,9 @@ def _causes(error: BaseException, failed: list[str]) -> tuple[str, ...]:
         seen.add(id(one))
         address = getattr(one, _ADDRESS, None)
         if address in failed:
+            # What this one was raised in the wake of had been caught: it is not what is passed on.
             found.append(address)
+            continue
         to_look_at += [one.__cause__, one.__context__]
         if isinstance(one, BaseExceptionGroup):
             to_look_at += cast("BaseExceptionGroup[BaseException]", one).exceptions
@@ -252,7 +239,7 @@ def _report_drift(live: LiveState, call: Call, record: EventRecord, encoded: byt
     warnings.warn(
         f"State {live.state_id!r} {did} {call.address!r} although {call.drift}.",
         DriftWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

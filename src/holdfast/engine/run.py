@@ -126,10 +126,9 @@ async def _live(writer: Writer, run: Run, holder: Holder, grant: Grant, first: E
 async def _go_on(writer: Writer, run: Run, live: LiveState) -> Any:
     loop = asyncio.get_running_loop()
     live.loop = loop
-    args, inputs = run.args, None
-    if isinstance(run.actor, HandlerActor):
-        args, inputs = (run.args[0], None, live.facade), (run.args[0],)
-    call = Call(run.actor, live.top.take(run.actor.label), args, run.kwargs, inputs=inputs, closes=True)
+    args = (*run.args, None, live.facade) if isinstance(run.actor, HandlerActor) else run.args
+    call = Call(run.actor, live.top.take(run.actor.label), args, run.kwargs, run.args)
+    call.closes = True
     writer.crowd += 1
     try:
         with branching(loop):

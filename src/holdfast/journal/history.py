@@ -46,7 +46,14 @@ class History:
         if record.seq != len(self.records) + 1:
             raise StateCorrupted(self.state_id, record.seq, f"record {len(self.records) + 1} was to come here")
         if type(record) is EventRecord:
-            self._add_event(record)
+            # Most records are first outcomes. They are taken up right here, and told by identity: hashing a member of
+            # an enum costs more than all the rest.
+            if record.status is _COMPLETED and record.address not in self.latest and not self.to_retry:
+                self.latest[record.address] = record
+                if record.order >= self.next_order:
+                    self.next_order = record.order + 1
+            else:
+                self._add_event(record)
         elif type(record) is StorageRecord:
             self.put_storage(record.key, record.value)
         self.records.append(record)
@@ -62,10 +69,7 @@ class History:
         address, status = record.address, record.status
         before = self.latest.get(address)
         was = before.status if before is not None else None
-        # The usual case, a first outcome, is told by identity: hashing a member of an enum costs more than all the
-        # rest.
-        is_usual = was is None and (status is _COMPLETED or status is _FAILED)
-        if not is_usual and status not in EVENT_MOVES[was]:
+        if status not in EVENT_MOVES[was]:
             raise StateCorrupted(
                 self.state_id, record.seq, f"{address!r} was {was or 'absent'} and cannot become {status}"
             )

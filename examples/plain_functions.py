@@ -1,0 +1,35 @@
+"""The same in plain functions, without a line of asyncio. It breaks in the middle, and goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast import Holdfast, agent, tool
+
+
+@tool
+def measure(place: str) -> int:
+    print(f"measuring at {place}")
+    if place == "reef" and not Path("reef.map").exists():
+        raise FileNotFoundError("there is no map of the reef")
+    return len(place)
+
+
+@agent
+def survey(places: list[str]) -> dict[str, int]:
+    return {place: measure.call(place) for place in places}
+
+
+def main() -> None:
+    places = ["bay", "reef", "strait"]
+    with Holdfast("sqlite:///survey.db") as hf:
+        try:
+            hf.run_sync(survey, places, state_id="survey-1")
+        except FileNotFoundError as error:
+            print(f"failed: {error}")
+        Path("reef.map").touch()
+        print(hf.run_sync(survey, places, state_id="survey-1"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""What the exit code of a command says, and which one an error gives."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from holdfast.errors import BackendError, EventFailed, HoldfastError, LeaseHeld
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    RUN_FAILED = 1
+    USAGE = 2
+    HELD = 3
+    STORE_FAILED = 4
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    ExitCode.DONE: "done",
+    ExitCode.RUN_FAILED: "the run failed: code of the pipeline raised",
+    ExitCode.USAGE: "the command, or what it was given, is not right",
+    ExitCode.HELD: "the state is held by another process",
+    ExitCode.STORE_FAILED: "the store failed",
+    ExitCode.INTERRUPTED: "interrupted; the state can be resumed",
+}
+
+
+def exit_code_of(error: HoldfastError) -> ExitCode:
+    """The exit code for an error that is not the failure of a run."""
+    match error:
+        case LeaseHeld():
+            return ExitCode.HELD
+        case BackendError():
+            return ExitCode.STORE_FAILED
+        case EventFailed():
+            return ExitCode.RUN_FAILED
+        case _:
+            return ExitCode.USAGE

@@ -1,0 +1,159 @@
+"""Carrying a run out for the command line: it is told about while it goes on, and its end is reported.
+
+Only the failure of the pipeline's own code is the failure of a run; what Holdfast refuses goes on up as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Coroutine, Generator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import holdfast.engine
+from holdfast.cli.calls import failed_at
+from holdfast.cli.exit_codes import ExitCode
+from holdfast.cli.options import Telling, command_to_resume
+from holdfast.cli.output import CommandFailed, say_json, say_result
+from holdfast.cli.progress import Progress
+from holdfast.client import Holdfast
+from holdfast.engine.actors import Actor
+from holdfast.engine.bus import EventBus
+from holdfast.engine.state import ExecutionState
+from holdfast.errors import DriftWarning, HoldfastError
+from holdfast.model import EventRecord, StateStatus
+
+_PACKAGE = Path(holdfast.engine.__file__).parents[1]
+_LIBRARY = Path(asyncio.__file__).parents[1]
+_NOT_THE_PIPELINE = tuple(
+    str(place)
+    for place in (
+        _PACKAGE / "engine",
+        _PACKAGE / "cli",
+        _PACKAGE / "client.py",
+        _LIBRARY / "asyncio",
+        _LIBRARY / "concurrent",
+    )
+)
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that a command was asked for."""
+
+    client: Holdfast
+    store: str | None
+    """The store as it was named on the command line, if it was."""
+    state_id: str
+    actor: Actor[..., Any] | None
+    """None: Holdfast finds the agent, or says that there is none."""
+    begin: Callable[[Any, EventBus], Coroutine[Any, Any, Any]]
+    """Makes the run, of an agent (or None) and a bus."""
+    telling: Telling
+
+
+def carry_out(task: Task) -> None:
+    """Run to the end and print the result. Raises CommandFailed, or what Holdfast refuses."""
+    header = task.client.backend.find_state(task.state_id)
+    progress = Progress(task.state_id, None if header is None else _recorded(task), task.telling)
+    bus = EventBus()
+    bus.subscribe(progress.notice)
+    actor = None if task.actor is None else progress.announced(task.actor)
+    try:
+        with _drift_is_told_by_the_bus(), _stdout_is_ours(task.telling.as_json):
+            result = asyncio.run(task.begin(actor, bus))
+    except KeyboardInterrupt:
+        raise _interrupted(task, "Interrupted", "KeyboardInterrupt", ExitCode.INTERRUPTED) from None
+    except SystemExit as left:
+        what = f"The pipeline called sys.exit({left.code!r})"
+        raise _interrupted(task, what, "SystemExit", ExitCode.RUN_FAILED) from None
+    except Exception as error:
+        record = _failure_since(task, 0 if header is None else header.position)
+        if record is None and isinstance(error, HoldfastError):
+            raise
+        raise _failed(task, error, record) from error
+    finally:
+        bus.flush()
+    progress.end()
+    if task.telling.as_json:
+        say_json({"state_id": task.state_id, "status": StateStatus.COMPLETED, "result": result})
+    else:
+        say_result(result)
+
+
+def _recorded(task: Task) -> list[str]:
+    """The addresses whose outcome is recorded and given again. It is the run itself that says what is damaged."""
+    try:
+        state = ExecutionState.load_from_state_id(task.state_id, task.client.backend)
+    except HoldfastError:
+        return []
+    return [address for address in state.history.addresses() if state.should_skip_event(address)]
+
+
+@contextlib.contextmanager
+def _drift_is_told_by_the_bus() -> Generator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DriftWarning)
+        yield
+
+
+@contextlib.contextmanager
+def _stdout_is_ours(as_json: bool) -> Generator[None]:
+    # What the pipeline prints must not stand in the middle of the JSON.
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        yield
+
+
+def _failure_since(task: Task, position: int) -> EventRecord | None:
+    """Where the run failed, if it has failed behind that position of the journal."""
+    try:
+        view = task.client.show(task.state_id)
+    except HoldfastError:
+        return None
+    is_new = view.header.status is StateStatus.FAILED and view.header.position > position
+    return failed_at(view.history) if is_new else None
+
+
+def _failed(task: Task, error: Exception, record: EventRecord | None) -> CommandFailed:
+    kind = type(error).__name__
+    where = "" if record is None else f" at {record.address}"
+    message = f"The run failed{where}: {kind}: {' '.join(str(error).split())}".rstrip(": ")
+    return CommandFailed(
+        ExitCode.RUN_FAILED,
+        message,
+        error={"type": kind, "message": str(error), "address": None if record is None else record.address},
+        about={"state_id": task.state_id, "status": StateStatus.FAILED},
+        notes=[*_traceback(error, task.telling), *_how_to_go_on(task, "Run it again with")],
+    )
+
+
+def _interrupted(task: Task, what: str, kind: str, code: ExitCode) -> CommandFailed:
+    header = task.client.backend.find_state(task.state_id)
+    go_on = "".join(_how_to_go_on(task, " Go on with"))
+    return CommandFailed(
+        code,
+        f"{what}.{go_on if header is not None else ''}",
+        error={"type": kind, "message": f"{what}."},
+        about={"state_id": task.state_id, "status": None if header is None else header.status},
+    )
+
+
+def _how_to_go_on(task: Task, words: str) -> list[str]:
+    # A state in memory is gone with this process.
+    is_kept = task.client.backend.name != "memory://"
+    return [f"{words}: {command_to_resume(task.state_id, task.store)}"] if is_kept else []
+
+
+def _traceback(error: Exception, telling: Telling) -> list[str]:
+    """The traceback, if it is wanted, without the frames between one call of the pipeline and the next."""
+    if not telling.is_verbose:
+        return []
+    told = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in told.stack if not frame.filename.startswith(_NOT_THE_PIPELINE)]
+    told.stack = traceback.StackSummary.from_list(frames)
+    return ["".join(told.format()).rstrip()]
