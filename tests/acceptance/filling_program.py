@@ -37,11 +37,12 @@ if __name__ == "__main__":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with Holdfast(sys.argv[1]) as holdfast:
         limit(100_000)
+        failed = "nothing"
         try:
             holdfast.run_sync(fills, 100, state_id="fills")
         except StoreFull as error:
             failed = f"{type(error).__name__}: {error}"
-        recorded = [r for r in holdfast.history("fills") if r.status is ExecutionStatus.COMPLETED]
+        recorded = [r for r in holdfast.history("fills").get_event_list() if r.status is ExecutionStatus.COMPLETED]
         limit(resource.RLIM_INFINITY)
         executed = executions.copy()
         result = holdfast.run_sync(fills, 100, state_id="fills")

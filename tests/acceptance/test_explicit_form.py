@@ -237,7 +237,7 @@ def test_an_agent_of_the_explicit_form_can_be_run(tmp_path: Path) -> None:
 
 def test_an_event_without_a_state_is_refused() -> None:
     with pytest.raises(UsageError, match="without a state"):
-        ExecutionEvent(AddOne())(SimpleInput(value=1), None, None)  # pyright: ignore[reportArgumentType]
+        asyncio.run(ExecutionEvent(AddOne())(SimpleInput(value=1), None, None))  # pyright: ignore[reportArgumentType]
 
 
 def test_decorated_functions_and_tags_work_in_events(backend: StateBackend) -> None:

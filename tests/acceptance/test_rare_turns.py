@@ -222,11 +222,11 @@ def test_a_task_factory_that_was_there_before_is_used_and_put_back() -> None:
 
     @agent
     async def outer() -> list[Any]:
-        return await asyncio.gather(chain(), double(3), chain())
+        return list(await asyncio.gather(chain(), double(3), chain()))
 
     async def main() -> Any:
         loop = asyncio.get_running_loop()
-        loop.set_task_factory(factory)  # pyright: ignore[reportArgumentType]
+        loop.set_task_factory(factory)
         result = await Holdfast("memory://").run(outer)
         assert loop.get_task_factory() is factory
         return result
@@ -266,7 +266,7 @@ def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None
         backend.delete_state(state_id)
         return records
 
-    backend.read = read_and_delete  # type: ignore[method-assign]
+    backend.read = read_and_delete
     with pytest.raises(UnknownState):
         asyncio.run(holdfast.resume("gone", agent=fails))
     assert [] == holdfast.list_states()

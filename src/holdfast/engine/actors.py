@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from holdfast.codec.names import main_module_name
 from holdfast.engine.perform import Call, perform
@@ -24,6 +24,7 @@ from holdfast.journal.address import SEPARATOR, label
 from holdfast.model import EventType
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 Condition = Callable[..., object]
@@ -150,7 +151,13 @@ class FunctionActor(Actor[P, R]):
         self._positional = _positional_names(function)
         self.only_named = _only_named(function)
 
-    def __get__(self, instance: object, owner: type | None = None) -> Self:
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self: FunctionActor[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> FunctionActor[Q, R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: the instance goes to the function and is not part of the recorded input."""
         if instance is None:
             return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -37,7 +38,7 @@ def test_every_run_has_a_token_of_its_own() -> None:
 def test_a_process_that_ended_is_dead() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     with process:
-        started = lease._started(process.pid)  # pyright: ignore[reportPrivateUsage]
+        started = lease._started(process.pid)
         assert started
         alive = changed(new_holder(), pid=process.pid, started=started)
         assert not is_dead(alive)
@@ -65,11 +66,11 @@ def test_a_system_without_proc_tells_nothing(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: object) -> str:
         raise PermissionError
 
-    monkeypatch.setattr(lease.Path, "read_text", refuse)
-    monkeypatch.setattr(lease.Path, "readlink", refuse)
-    assert "" == lease._boot()  # pyright: ignore[reportPrivateUsage]
-    assert "" == lease._process_space(1)  # pyright: ignore[reportPrivateUsage]
-    assert "" == lease._started(1)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "readlink", refuse)
+    assert "" == lease._boot()
+    assert "" == lease._process_space(1)
+    assert "" == lease._started(1)
 
 
 def header() -> StateHeader:
@@ -91,7 +92,7 @@ class _Refusing(MemoryStateBackend):
 
 
 def live_of(state: ExecutionState) -> LiveState:
-    return state._live  # pyright: ignore[reportPrivateUsage]
+    return state._live
 
 
 def test_a_lost_lease_stops_the_writes_of_its_state() -> None:
