@@ -112,28 +112,40 @@ def _lower_model(value: Any, lower: Lower) -> Any:
     fields = {key: lower(item) for key, item in attributes.items() if key in declared}
     if len(fields) != len(declared):
         raise NotStorable(cls, f"has no value for {', '.join(sorted(declared - set(fields)))}")
-    extra, private = value.__pydantic_extra__, value.__pydantic_private__
+    extra = value.__pydantic_extra__
     return [
         name_of(cls),
         fields,
         None if extra is None else lower(extra),
         sorted(value.__pydantic_fields_set__),
         {} if len(attributes) == len(fields) else _others(value, fields, lower),
-        None if private is None else lower(private),
     ]
 
 
 def _build_model(parts: Any) -> Any:
-    name, fields, extra, fields_set, others, private = parts
+    name, fields, extra, fields_set, others = parts
     cls: Any = _found(name, "a pydantic model")
     _require_same_fields(name, set(fields), set(_model_fields(cls)))
     model = object.__new__(cls)
     object.__setattr__(model, "__dict__", {**fields, **others})
     object.__setattr__(model, "__pydantic_fields_set__", set(fields_set))
-    for key, item in (("__pydantic_extra__", extra), ("__pydantic_private__", private)):
+    for key, item in (("__pydantic_extra__", extra), ("__pydantic_private__", _private_defaults(cls))):
         if getattr(cls, key) is not item:  # A root model has None there for all its instances.
             object.__setattr__(model, key, item)
     return model
+
+
+def _private_defaults(cls: Any) -> dict[str, Any] | None:
+    """What private attributes begin with: they are no part of a model's value, and may hold what cannot be stored."""
+    if not cls.__private_attributes__:
+        return None
+    undefined = sys.modules["pydantic_core"].PydanticUndefined
+    defaults: dict[str, Any] = {}
+    for key, attribute in cls.__private_attributes__.items():
+        default = attribute.get_default() if attribute.default_factory is None else attribute.default_factory()
+        if default is not undefined:
+            defaults[key] = default
+    return defaults
 
 
 def _lower_exception(value: BaseException, lower: Lower) -> Any:

@@ -75,8 +75,7 @@ def _fields(value: Any, place: str) -> Iterator[tuple[object, str]]:
     if dataclasses.is_dataclass(value):
         names |= dict.fromkeys(field.name for field in dataclasses.fields(value) if hasattr(value, field.name))
     attributes = {name: getattr(value, name) for name in names} | getattr(value, "__dict__", {})
-    for more in ("__pydantic_extra__", "__pydantic_private__"):
-        attributes |= getattr(value, more, None) or {}
+    attributes |= getattr(value, "__pydantic_extra__", None) or {}
     yield from ((item, f"{place}.{name}") for name, item in attributes.items() if name != MADE_FROM)
 
 

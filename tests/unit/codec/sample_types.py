@@ -152,7 +152,7 @@ class Shelter(BaseModel):
 class Secretive(BaseModel):
     shown: int
     _hidden: list[int] = PrivateAttr(default_factory=list)
-    _unset: int
+    _unset: int = PrivateAttr()
 
 
 class Open(BaseModel):

@@ -46,7 +46,13 @@ RECORDS: list[Record] = [
     StorageRecord(seq=4, key="k", at=4.0, value=None),
     CheckpointRecord(seq=5, status=StateStatus.PAUSED, at=5.0, metadata='{"tags":["x"]}'),
     EventRecord(
-        seq=6, address="run::agent_call", status=ExecutionStatus.COMPLETED, at=6.0, order=1, result=b"\xc0", version=None
+        seq=6,
+        address="run::agent_call",
+        status=ExecutionStatus.COMPLETED,
+        at=6.0,
+        order=1,
+        result=b"\xc0",
+        version=None,
     ),
 ]
 
@@ -253,7 +259,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(EVENTS, TEXT)
 def test_any_record_comes_back_as_it_was(record: Any, state_id: str) -> None:
     assert [record] == read(frames_of(state_id, [record]), state_id)

@@ -13,13 +13,13 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from unit.codec import sample_types as types
 
 from holdfast.codec.names import find_class, main_module_name, name_of
 from holdfast.codec.values import decode, encode
 from holdfast.errors import ValueNotReadable
-from tests.unit.codec import sample_types as types
 
-FAMILY_TAGS = {17: ["A", None], 18: [{}, {}], 19: [{}, {}], 20: [{}, None, [], {}, None], 21: [[], {}, {}]}
+FAMILY_TAGS = {17: ["A", None], 18: [{}, {}], 19: [{}, {}], 20: [{}, None, [], {}], 21: [[], {}, {}]}
 
 
 def naming(tag: int, name: Any) -> bytes:
@@ -130,7 +130,7 @@ class Deceiver:
     asked = 0
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the deceit
         Deceiver.asked += 1
         return type
 
@@ -143,7 +143,7 @@ def test_an_object_is_not_asked_what_it_is(module: ModuleType) -> None:
 
 
 def test_something_that_stands_for_a_module_and_has_no_entries_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "no_entries", object())  # pyright: ignore[reportArgumentType]
+    monkeypatch.setitem(sys.modules, "no_entries", object())
     with pytest.raises(ValueNotReadable):
         decode(naming(18, "no_entries:Thing"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -15,16 +16,18 @@ import ormsgpack
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from unit.codec import sample_types as types
+from unit.codec.sample_types import Animal, Fish, Gear, Page, Point, Tide
 
-from holdfast.codec import classes
+from holdfast.codec import classes, values
 from holdfast.codec.kinds import Kind
 from holdfast.codec.values import decode, encode
 from holdfast.errors import ValueNotReadable
-from tests.unit.codec import sample_types as types
-from tests.unit.codec.sample_types import Animal, Fish, Gear, Page, Point, Tide
 
 HERE = types.__name__
-THOROUGH = settings(max_examples=2500, deadline=None, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(
+    max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 def written(tag: int, parts: Any) -> bytes:
@@ -50,7 +53,7 @@ def recorded_as(value: object, name: str) -> bytes:
         (written(18, [f"{HERE}:Point", {"x": 1, "z": 2}, {}]), "Point", "x, z", "x, y"),
         (written(18, [f"{HERE}:Page", {"url": "a"}, {}]), "Page", "url", "lines, url"),
         (written(19, [f"{HERE}:Fish", {"name": "a", "size": 1}, {}]), "Fish", "name, size", "name, weight"),
-        (written(20, [f"{HERE}:Animal", {"name": "a"}, None, [], {}, None]), "Animal", "name", "legs, name"),
+        (written(20, [f"{HERE}:Animal", {"name": "a"}, None, [], {}]), "Animal", "name", "legs, name"),
     ],
 )
 def test_a_class_that_has_changed_is_refused_with_both_shapes_named(
@@ -84,9 +87,10 @@ def test_a_member_without_a_name_is_refused_where_the_enum_is_no_flag() -> None:
 
 
 def test_a_class_that_became_something_else_is_refused() -> None:
-    assert "it was recorded as a dataclass, and the class of that name is none now" == refused(
-        recorded_as(Point(1, 2), "Depth")
-    ).why
+    assert (
+        "it was recorded as a dataclass, and the class of that name is none now"
+        == refused(recorded_as(Point(1, 2), "Depth")).why
+    )
 
 
 def test_an_exception_whose_arguments_no_longer_fit_is_refused() -> None:
@@ -131,7 +135,7 @@ def test_a_kind_that_is_not_known_is_named() -> None:
         written(9, ["2024-01-01T00:00:00", 0, "../../etc/passwd"]),
         written(9, ["2024-01-01T00:00:00", 0, "/etc/passwd"]),
         written(9, ["2024-01-01T00:00:00", 0, "Europe"]),
-        written(9, ["2024-01-01T00:00:00", 0, [10**20, "far"]]),
+        written(9, ["2024-01-01T00:00:00", 0, [10**18, "far"]]),
         written(9, []),
         written(10, "2024-13-01"),
         written(11, ["25:00", 0, None]),
@@ -176,8 +180,6 @@ def test_an_interrupt_while_reading_is_not_swallowed(monkeypatch: pytest.MonkeyP
     def interrupted(_parts: object) -> object:
         raise KeyboardInterrupt
 
-    from holdfast.codec import values
-
     monkeypatch.setitem(values._kinds_by_tag, 99, Kind(99, lambda value, _lower: value, interrupted))
     with pytest.raises(KeyboardInterrupt):
         decode(written(1, [ormsgpack.Ext(99, b"\x01")]))
@@ -210,11 +212,9 @@ ENCODED = [encode(sample) for sample in SAMPLES]
 def read_or_refuse(data: bytes) -> None:
     """Anything else that is raised fails the test."""
     before = set(sys.modules)
-    try:
+    with suppress(ValueNotReadable):
         decode(data)
-    except ValueNotReadable as error:
-        assert str(error)
-    assert {name for name in set(sys.modules) - before if not name.startswith("tzdata")} == set()
+    assert set() == {name for name in set(sys.modules) - before if not name.startswith("tzdata")}
 
 
 @THOROUGH
@@ -225,7 +225,7 @@ def test_random_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @THOROUGH
-@given(st.integers(-128, 127), st.binary(max_size=40))
+@given(st.integers(0, 127), st.binary(max_size=40))
 def test_random_bytes_under_any_tag_are_read_or_refused(tag: int, data: bytes) -> None:
     read_or_refuse(ormsgpack.packb(ormsgpack.Ext(tag, data)))
 
@@ -250,7 +250,7 @@ PARTS = st.recursive(
 )
 
 
-@THOROUGH
+@settings(THOROUGH, max_examples=1000)
 @given(st.integers(1, 31), PARTS)
 def test_any_parts_under_any_tag_are_read_or_refused(tag: int, parts: Any) -> None:
     read_or_refuse(written(tag, parts))
