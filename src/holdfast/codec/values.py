@@ -61,6 +61,16 @@ def encode_leniently(value: object, place: str = "value") -> bytes:
         return _encode_carefully(value, place, _noting)
 
 
+def encode_arguments(arguments: Any) -> bytes:
+    """As ``encode_leniently``, with a short way for a list of plain values: every call of a run comes through here."""
+    try:
+        if _type_of(arguments) is list and _SCALARS.issuperset(map(_type_of, arguments)):
+            return _packb(arguments, lower_big_int, OPTIONS)
+    except TypeError:
+        pass  # Text with lone surrogates; the careful way knows it.
+    return encode_leniently(arguments, "input")
+
+
 def decode(data: bytes) -> Any:
     """A fresh value from its bytes. Raises ValueNotReadable; runs nothing that the bytes name."""
     try:

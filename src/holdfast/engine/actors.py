@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from holdfast.codec.names import main_module_name
-from holdfast.engine.perform import Call, perform
+from holdfast.engine.perform import Call, perform, perform_call
 from holdfast.engine.scope import current_scope
 from holdfast.engine.threads import run_plain, wait_for
 from holdfast.errors import UsageError
@@ -75,7 +75,7 @@ class Actor(Generic[P, R]):
         scope = current_scope.get()
         if scope is None:
             return self._execute_outside(args, kwargs)
-        return perform(scope, Call(self, scope.take(self.label), args, kwargs, args))
+        return perform(scope, self, scope.take(self.label), args, kwargs)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
@@ -214,7 +214,7 @@ class HandlerActor(Actor[[Any], Any]):
         if scope is None:
             return self._execute_outside((input, context, None), {})
         args = (input, context, scope.live.facade)
-        return perform(scope, Call(self, scope.take(self.label), args, {}, (input,)))
+        return perform_call(scope, Call(self, scope.take(self.label), args, {}, (input,)))
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = current_scope.get()

@@ -15,10 +15,12 @@ from contextvars import Context, copy_context
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from holdfast.engine.perform import perform
+from holdfast.engine.perform import perform, perform_call
 from holdfast.engine.scope import current_scope
 from holdfast.engine.writer import Writer
 from holdfast.journal.address import label
+
+_CALLS = (perform.__code__, perform_call.__code__)
 
 AnyCoroutine = Coroutine[Any, Any, Any] | Generator[Any, Any, Any]
 
@@ -53,7 +55,7 @@ def _new_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], *
 
 def _is_call(coro: AnyCoroutine) -> bool:
     """Whether this is the call of an actor, which has its address already and needs no branch to be told apart."""
-    return getattr(coro, "cr_code", None) is perform.__code__
+    return getattr(coro, "cr_code", None) in _CALLS
 
 
 def _name_of(coro: AnyCoroutine) -> str:

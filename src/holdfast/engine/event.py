@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.engine.actors import Actor, HandlerActor
 from holdfast.engine.branches import branching
-from holdfast.engine.perform import Call, perform
+from holdfast.engine.perform import Call, perform_call
 from holdfast.engine.scope import Scope, current_scope
 from holdfast.engine.state import ExecutionState
 from holdfast.errors import UsageError
@@ -71,7 +71,7 @@ class ExecutionEvent:
         self.execution_status = ExecutionStatus.STARTED
         try:
             with branching(loop):
-                self.result = await perform(scope, call)
+                self.result = await perform_call(scope, call)
         except BaseException as error:
             is_failure = isinstance(error, Exception)
             self.execution_status = ExecutionStatus.FAILED if is_failure else ExecutionStatus.CANCELLED

@@ -66,6 +66,8 @@ class LiveState:
         self.holder: Holder = new_holder()
         self.reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)
         """In these modes nothing is recorded, and no lease is taken."""
+        self.replays_silently = mode is ReplayMode.NORMAL
+        """Whether a recorded result is given without a word to anybody."""
         self.validation = ValidationReport() if mode is ReplayMode.VALIDATION else None
         self.top = Scope(self, "", None)
         self.facade: object = None
@@ -122,13 +124,10 @@ class LiveState:
                 bodies,
             )
             try:
-                future = self.writer.write(self._append(bodies, update))
+                return self.writer.write(self._append(bodies, update), self.refuse_writes)
             except HoldfastError as refusal:
                 self.refuse_writes(refusal)
                 raise
-        if future is not None:
-            future.add_done_callback(self._keep_refusal)
-        return future
 
     def write_storage(self, key: str, value: bytes | None) -> None:
         """Record a change of the storage, and wait for it."""
@@ -218,11 +217,6 @@ class LiveState:
             except HoldfastError as refusal:
                 self.refuse_writes(refusal)
                 raise
-
-    def _keep_refusal(self, done: asyncio.Future[None]) -> None:
-        error = None if done.cancelled() else done.exception()
-        if isinstance(error, HoldfastError):
-            self.refuse_writes(error)
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -21,7 +21,7 @@ from holdfast.engine.environment import with_environment
 from holdfast.engine.lease import mark_ended, mark_running, new_holder
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import acquire, read_history
-from holdfast.engine.perform import Call, perform
+from holdfast.engine.perform import Call, perform_call
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.writer import Writer
 from holdfast.errors import StateCorrupted, StateMismatch, UnknownState
@@ -132,7 +132,7 @@ async def _go_on(writer: Writer, run: Run, live: LiveState) -> Any:
     writer.crowd += 1
     try:
         with branching(loop):
-            return await perform(live.top, call)
+            return await perform_call(live.top, call)
     except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
         live.release(StateStatus.INTERRUPTED)
         raise

@@ -3,9 +3,10 @@
 Where a commit is cheap it is made inline. One run by itself pays for nothing but the commit; as soon as several runs or
 branches are under way (``crowd``), what they write within one turn of the event loop becomes one commit.
 
-Where a commit waits for a disk or a network it is made on a thread, so that the event loop runs on meanwhile. One
-group is in flight at a time; whatever arrives during it is the next group. There are no timers and no fixed windows.
-The thread ends after a second without work.
+Where a commit waits for a disk or a network it is made on a thread, so that the event loop runs on meanwhile. One group
+is in flight at a time; whatever arrives during it is the next group. There are no timers and no fixed windows. The
+thread ends after a second without work. Handing a commit over to a thread and back can cost as much as a quick disk
+does: a run that is alone makes its commits inline there too, once the last few were quick, and as long as they are.
 
 Acknowledged means durable: a future is resolved, and ``write`` returns None, only after the backend has committed.
 """
@@ -17,28 +18,42 @@ import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.engine.lease import LeaseKeeper
+from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
 
 IDLE_S = 1.0
 """How long the thread waits for more before it ends."""
 
+QUICK_S = 0.002
+"""A commit that takes less than this may be made inline: an event loop that stands still so long is not noticed."""
+
+PROOFS = 3
+"""So many quick commits in a row are the proof that the next one will be quick."""
+
+Refused = Callable[[HoldfastError], None]
+
 
 class _Job(Generic[T]):
     """Something to commit, and where its answer goes."""
 
-    __slots__ = ("future", "loop", "what")
+    __slots__ = ("future", "loop", "refused", "what")
 
-    def __init__(self, what: T, future: Any, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(
+        self, what: T, future: Any, loop: asyncio.AbstractEventLoop | None, refused: Refused | None = None
+    ) -> None:
         self.what = what
         self.future = future
         self.loop = loop
         """None: the future is a thread's own."""
+        self.refused = refused
+        """Told of a refusal even where nobody waits for the answer any more."""
 
 
 class Writer:
@@ -54,17 +69,20 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job[Any]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._has_thread = False
+        self._handed_over = 0
+        """How many jobs the thread has not finished. A commit must not overtake them."""
+        self._quick_commits = 0
+        """How many of the last commits in a row were quick."""
 
-    def write(self, append: Append) -> asyncio.Future[None] | None:
+    def write(self, append: Append, refused: Refused) -> asyncio.Future[None] | None:
         """Commit, or begin to: None if it is durable now, else a future to await. Raises why it was refused."""
         if self.backend.commit_waits:
-            return self._enqueue(append)
+            if self.crowd <= 1 and self._quick_commits >= PROOFS and not self._handed_over:
+                return self._commit_quickly(append)
+            return self._enqueue(append, refused)
         if self.crowd <= 1 and not self._turns:
-            error = self.backend.append((append,))[0]
-            if error is not None:
-                raise error
-            return None
-        return self._join_turn(append)
+            return self._commit_inline(append)
+        return self._join_turn(append, refused)
 
     def write_from_anywhere(self, append: Append) -> concurrent.futures.Future[None] | None:
         """As ``write``, for plain code on whatever thread: the future, if there is one, is a thread's to wait for."""
@@ -75,10 +93,7 @@ class Writer:
             self._end_turn(loop)
         elif (future := self._join_turn_of_state(append)) is not None:
             return future
-        error = self.backend.append((append,))[0]
-        if error is not None:
-            raise error
-        return None
+        return self._commit_inline(append)
 
     async def acquire(self, claim: Claim) -> Grant | None:
         """Answer a claim; many that come at once are answered in one commit."""
@@ -98,9 +113,22 @@ class Writer:
             return await asyncio.to_thread(self.backend.read, state_id, after)
         return self.backend.read(state_id, after)
 
-    def _join_turn(self, append: Append) -> asyncio.Future[None]:
+    def _commit_inline(self, append: Append) -> None:
+        error = self.backend.append((append,))[0]
+        if error is not None:
+            raise error
+
+    def _commit_quickly(self, append: Append) -> None:
+        began = perf_counter()
+        self._commit_inline(append)
+        self._take_time(perf_counter() - began)
+
+    def _take_time(self, seconds: float) -> None:
+        self._quick_commits = self._quick_commits + 1 if seconds < QUICK_S else 0
+
+    def _join_turn(self, append: Append, refused: Refused) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
-        job = _Job(append, loop.create_future(), loop)
+        job = _Job(append, loop.create_future(), loop, refused)
         with self._lock:
             jobs = self._turns.get(loop)
             if jobs is None:
@@ -126,10 +154,10 @@ class Writer:
         if jobs:
             _resolve(list(zip(jobs, _answers(self.backend.append, jobs), strict=True)))
 
-    def _enqueue(self, what: Append | Claim) -> asyncio.Future[Any]:
+    def _enqueue(self, what: Append | Claim, refused: Refused | None = None) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._hand_over(_Job(what, future, loop))
+        self._hand_over(_Job(what, future, loop, refused))
         return future
 
     def _put(self, what: Append | Claim) -> concurrent.futures.Future[Any]:
@@ -139,6 +167,7 @@ class Writer:
 
     def _hand_over(self, job: _Job[Any]) -> None:
         with self._lock:
+            self._handed_over += 1
             self._jobs.put(job)
             if not self._has_thread:
                 self._has_thread = True
@@ -156,23 +185,37 @@ class Writer:
                 continue
             while not self._jobs.empty():
                 jobs.append(self._jobs.get())
-            self._commit(jobs)
-            del jobs
+            began = perf_counter()
+            answered = self._commit(jobs)
+            self._take_time(perf_counter() - began)
+            with self._lock:
+                self._handed_over -= len(jobs)
+            _deliver(answered)
+            del jobs, answered
 
-    def _commit(self, jobs: list[_Job[Any]]) -> None:
+    def _commit(self, jobs: list[_Job[Any]]) -> _Answered:
         # Appends first: one that gives a lease back makes room for a claim that came after it.
         appends = [job for job in jobs if type(job.what) is Append]
         claims = [job for job in jobs if type(job.what) is Claim]
-        answered: dict[asyncio.AbstractEventLoop | None, list[tuple[_Job[Any], Any]]] = {}
+        answered: _Answered = []
         for group, commit in ((appends, self.backend.append), (claims, self.backend.acquire)):
             if group:
-                for job, answer in zip(group, _answers(cast(Any, commit), group), strict=True):
-                    answered.setdefault(job.loop, []).append((job, answer))
-        for loop, answers in answered.items():
-            if loop is None:
-                _resolve(answers)
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(_resolve, answers)
+                answered += zip(group, _answers(cast(Any, commit), group), strict=True)
+        return answered
+
+
+_Answered = list[tuple[_Job[Any], object]]
+
+
+def _deliver(answered: _Answered) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop | None, _Answered] = {}
+    for job, answer in answered:
+        by_loop.setdefault(job.loop, []).append((job, answer))
+    for loop, answers in by_loop.items():
+        if loop is None:
+            _resolve(answers)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, answers)
 
 
 def _answers(commit: Callable[[Sequence[T]], Sequence[object]], jobs: Sequence[_Job[T]]) -> Sequence[object]:
@@ -185,6 +228,8 @@ def _answers(commit: Callable[[Sequence[T]], Sequence[object]], jobs: Sequence[_
 def _resolve(answers: Sequence[tuple[_Job[Any], object]]) -> None:
     for job, answer in answers:
         future = job.future
+        if job.refused is not None and isinstance(answer, HoldfastError):
+            job.refused(answer)
         if future.done():
             continue  # Whoever waited was cancelled; what it wrote is durable all the same.
         if isinstance(answer, BaseException):

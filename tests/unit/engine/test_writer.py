@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from holdfast import BackendError, BackendUnavailable, Lease, LeaseLost, MemoryStateBackend, StateHeader, StateStatus
 from holdfast.backends.contract import Append, Claim, Grant
+from holdfast.engine import writer as engine_writer
 from holdfast.engine.lease import new_holder
 from holdfast.engine.writer import Writer, writer_of
 from holdfast.model.header import utc
@@ -55,7 +57,7 @@ def leased(writer: Writer, state_id: str) -> Lease:
 
 
 async def written(writer: Writer, append: Append) -> None:
-    future = writer.write(append)
+    future = writer.write(append, lambda refusal: None)
     if future is not None:
         await future
 
@@ -66,7 +68,7 @@ def test_a_lone_cheap_commit_is_made_inline() -> None:
     lease = leased(writer, "s")
 
     async def main() -> Any:
-        return writer.write(Append(lease, 1, [b"a"]))
+        return writer.write(Append(lease, 1, [b"a"]), lambda refusal: None)
 
     assert asyncio.run(main()) is None
     assert {"MainThread"} == backend.threads
@@ -89,6 +91,7 @@ def test_waiting_commits_are_made_on_a_thread_in_groups() -> None:
     backend = Watched(commit_waits=True)
     writer = Writer(backend)
     leases = [leased(writer, f"s{number}") for number in range(20)]
+    writer.crowd = 20
     ticks = 0
 
     async def main() -> None:
@@ -111,6 +114,7 @@ def test_waiting_commits_are_made_on_a_thread_in_groups() -> None:
 def test_claims_that_come_together_are_answered_together() -> None:
     backend = Watched(commit_waits=True)
     writer = Writer(backend)
+    writer.crowd = 10
 
     async def main() -> list[Grant | None]:
         first = leased(writer, "first")
@@ -175,6 +179,7 @@ def test_a_store_that_fails_fails_everyone_who_waits_for_it(commit_waits: bool) 
 def test_whoever_is_cancelled_while_waiting_has_written_all_the_same() -> None:
     backend = Watched(commit_waits=True)
     writer = Writer(backend)
+    writer.crowd = 2
     lease = leased(writer, "s")
 
     async def main() -> None:
@@ -205,11 +210,74 @@ def test_plain_code_writes_behind_what_its_state_has_waiting() -> None:
         asyncio.get_running_loop().call_soon(thread.start)
         await waiting
         await asyncio.to_thread(thread.join)
-        writer.write(Append(lease, 3, [b"c"]))
+        writer.write(Append(lease, 3, [b"c"]), lambda refusal: None)
         assert writer.write_from_anywhere(Append(lease, 4, [b"d"])) is None
 
     asyncio.run(main())
     assert [b"a", b"b", b"c", b"d"] == [body for _, body in backend.read("s")]
+
+
+def test_a_lone_run_commits_inline_where_waiting_commits_have_proved_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = Watched(commit_waits=True)
+    writer = Writer(backend)
+    lease = leased(writer, "s")
+    now = itertools.count()
+    pace_s = 0.0001
+    monkeypatch.setattr(engine_writer, "perf_counter", lambda: next(now) * pace_s)
+
+    async def main() -> list[bool]:
+        nonlocal pace_s
+        inline: list[bool] = []
+        for seq in range(1, 12):
+            # The seventh commit, and all from then on, come to a disk that has become slow.
+            pace_s = 0.0001 if seq < 7 else 1.0
+            future = writer.write(Append(lease, seq, [b"a"]), lambda refusal: None)
+            inline.append(future is None)
+            if future is not None:
+                await future
+        return inline
+
+    # The claim was quick too, so that two more commits on the thread are the proof.
+    assert [False, False, True, True, True, True, True, False, False, False, False] == asyncio.run(main())
+    assert 11 == len(backend.read("s"))
+
+
+def test_a_commit_does_not_overtake_what_the_thread_has_in_hand() -> None:
+    backend = Watched(commit_waits=True)
+    writer = Writer(backend)
+    writer._quick_commits = 100
+    lease = leased(writer, "s")
+
+    async def main() -> None:
+        backend.gate.clear()
+        writer.crowd = 2
+        first = writer.write(Append(lease, 1, [b"a"]), lambda refusal: None)
+        writer.crowd = 1
+        second = writer.write(Append(lease, 2, [b"b"]), lambda refusal: None)
+        assert first is not None
+        assert second is not None
+        backend.gate.set()
+        await asyncio.gather(first, second)
+
+    asyncio.run(main())
+    assert [b"a", b"b"] == [body for _, body in backend.read("s")]
+
+
+def test_a_refusal_is_told_even_where_nobody_waits_for_it_any_more() -> None:
+    backend = Watched(commit_waits=True)
+    writer = Writer(backend)
+    writer.crowd = 2
+    told: list[object] = []
+
+    async def main() -> None:
+        future = writer.write(Append(Lease("bad", 99, 1), 1, [b"a"]), told.append)
+        assert future is not None
+        future.cancel()
+        while not told:
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert isinstance(told[0], LeaseLost)
 
 
 def test_one_backend_has_one_writer() -> None:
