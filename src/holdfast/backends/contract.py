@@ -84,6 +84,10 @@ class StateBackend(ABC):
     commit_waits: bool
     """True where a commit waits for a disk or a network: it is then made on a thread, in groups."""
 
+    inline_when_quick: bool = False
+    """True where such a commit may be made on the event loop after all, for a run that is alone, once the last few were
+    quick. For a local disk, whose stalls are short and rare; never for a network."""
+
     name: str
     """What the store is called in messages; a password never stands in it."""
 

@@ -6,11 +6,12 @@ lease whose holder lives, or may live elsewhere, is left alone until it runs out
 
 from __future__ import annotations
 
+import itertools
 import os
+import secrets
 import socket
 import threading
 import time
-import uuid
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 LEASE_TTL_S = 30.0
 """How long a lease lasts unless it is renewed; it is renewed three times as often."""
 
+# A process that is forked has the same, and is told apart by its number and its start.
+_LIFE = secrets.token_hex(8)
+_numbers = itertools.count(1)
+
 # The tokens of the runs that this process is in the middle of. Any other token with this process's identity belongs
 # to a run that has ended without being able to say so, when the disk was full for instance.
 _running_here: set[str] = set()
@@ -35,7 +40,7 @@ _running_here: set[str] = set()
 
 def new_holder() -> Holder:
     """This process, with a token of its own for one run."""
-    return msgspec.structs.replace(_this_process(os.getpid()), token=uuid.uuid4().hex)
+    return msgspec.structs.replace(_this_process(os.getpid()), token=f"{_LIFE}-{next(_numbers)}")
 
 
 @lru_cache(maxsize=1)

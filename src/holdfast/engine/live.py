@@ -53,6 +53,7 @@ class LiveState:
         clock: Clock = SYSTEM_CLOCK,
         records_inputs: bool = True,
         is_stored: bool = True,
+        holder: Holder | None = None,
     ) -> None:
         self.writer = writer
         self.header = header
@@ -63,7 +64,7 @@ class LiveState:
         self.records_inputs = records_inputs
         self.state_id = header.state_id
         self.lease: Lease | None = None
-        self.holder: Holder = new_holder()
+        self.holder = holder or new_holder()
         self.reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)
         """In these modes nothing is recorded, and no lease is taken."""
         self.replays_silently = mode is ReplayMode.NORMAL
@@ -117,9 +118,10 @@ class LiveState:
                 self._frame_starts(scope, bodies)
             address, _, order, version, fingerprint, input_ = start
             seq = len(self.history.records) + 1
+            behind = seq - order
             self._frame(
                 EventRecord(
-                    seq, address, status, at, order, 1, duration_s, version, fingerprint, input_, result, error, causes
+                    seq, address, status, at, behind, 1, duration_s, version, fingerprint, input_, result, error, causes
                 ),
                 bodies,
             )
@@ -177,7 +179,9 @@ class LiveState:
         for address, at, order, version, fingerprint, input_ in reversed(starts):
             seq = len(self.history.records) + 1
             started = ExecutionStatus.STARTED
-            self._frame(EventRecord(seq, address, started, at, order, 1, 0.0, version, fingerprint, input_), bodies)
+            self._frame(
+                EventRecord(seq, address, started, at, seq - order, 1, 0.0, version, fingerprint, input_), bodies
+            )
 
     def _frame(self, record: Record, bodies: list[bytes]) -> None:
         if self._refusal is not None:

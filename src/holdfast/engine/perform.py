@@ -28,7 +28,7 @@ _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
 _ADDRESS = "_holdfast_address"
 
-LONGEST_TURN_S = 0.01
+LONGEST_TURN_S = 0.002
 """After so long without a pause the event loop gets a turn, even where every commit is made inline."""
 
 

@@ -52,6 +52,7 @@ async def run_to_end(writer: Writer, run: Run) -> Any:
     holder = new_holder()
     first = _first_record(run)
     mark_running(holder)
+    writer.crowd += 1
     try:
         grant = await acquire(writer, _claim(writer, run, holder, first), run.wait_s)
         if grant is None:
@@ -59,8 +60,9 @@ async def run_to_end(writer: Writer, run: Run) -> Any:
         if grant.lease is None:
             return await _recorded_result(writer, run, grant.header, first)
         live = await _live(writer, run, holder, grant, first)
-        return await _go_on(writer, run, live)
+        return await _go_on(run, live)
     finally:
+        writer.crowd -= 1
         mark_ended(holder)
 
 
@@ -73,7 +75,6 @@ def _first_record(run: Run) -> EventRecord:
         address=address,
         status=ExecutionStatus.STARTED,
         at=SYSTEM_CLOCK.now(),
-        order=1,
         version=run.actor.version,
         fingerprint=values.fingerprint(encoded),
         input=encoded,
@@ -104,8 +105,8 @@ async def _live(writer: Writer, run: Run, holder: Holder, grant: Grant, first: E
         link=frames.first_link(run.state_id),
         bus=run.bus,
         records_inputs=run.records_inputs,
+        holder=holder,
     )
-    live.holder = holder
     live.begin_writing(grant.lease)
     try:
         if grant.is_new:
@@ -123,13 +124,12 @@ async def _live(writer: Writer, run: Run, holder: Holder, grant: Grant, first: E
     return live
 
 
-async def _go_on(writer: Writer, run: Run, live: LiveState) -> Any:
+async def _go_on(run: Run, live: LiveState) -> Any:
     loop = asyncio.get_running_loop()
     live.loop = loop
     args = (*run.args, None, live.facade) if isinstance(run.actor, HandlerActor) else run.args
     call = Call(run.actor, live.top.take(run.actor.label), args, run.kwargs, run.args)
     call.closes = True
-    writer.crowd += 1
     try:
         with branching(loop):
             return await perform_call(live.top, call)
@@ -137,7 +137,6 @@ async def _go_on(writer: Writer, run: Run, live: LiveState) -> Any:
         live.release(StateStatus.INTERRUPTED)
         raise
     finally:
-        writer.crowd -= 1
         live.forget()
 
 

@@ -1,12 +1,14 @@
 """The one writer of a backend: every commit of the process to it goes through here.
 
-Where a commit is cheap it is made inline. One run by itself pays for nothing but the commit; as soon as several runs or
-branches are under way (``crowd``), what they write within one turn of the event loop becomes one commit.
+A run that is alone commits for itself, at once. As soon as several runs or branches are under way (``crowd``), what
+they write within one turn of the event loop is committed together.
 
-Where a commit waits for a disk or a network it is made on a thread, so that the event loop runs on meanwhile. One group
-is in flight at a time; whatever arrives during it is the next group. There are no timers and no fixed windows. The
-thread ends after a second without work. Handing a commit over to a thread and back can cost as much as a quick disk
-does: a run that is alone makes its commits inline there too, once the last few were quick, and as long as they are.
+Where a commit is cheap it is made inline. Where it waits for a disk or a network it is made on a thread, so that the
+event loop runs on meanwhile. One group is in flight at a time; whatever arrives during it is the next group. There
+are no timers and no fixed windows. The thread ends after a second without work. Handing a commit over to a thread and
+back can cost as much as a quick disk does: where the backend allows it, a lone run makes its commits inline once the
+last few were quick, and as long as they are. A disk that becomes slow then holds the loop up for one commit, and no
+more.
 
 Acknowledged means durable: a future is resolved, and ``write`` returns None, only after the backend has committed.
 """
@@ -19,14 +21,12 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.engine.lease import LeaseKeeper
 from holdfast.errors import HoldfastError
-
-T = TypeVar("T")
 
 IDLE_S = 1.0
 """How long the thread waits for more before it ends."""
@@ -40,13 +40,17 @@ PROOFS = 3
 Refused = Callable[[HoldfastError], None]
 
 
-class _Job(Generic[T]):
+class _Job:
     """Something to commit, and where its answer goes."""
 
     __slots__ = ("future", "loop", "refused", "what")
 
     def __init__(
-        self, what: T, future: Any, loop: asyncio.AbstractEventLoop | None, refused: Refused | None = None
+        self,
+        what: Append | Claim,
+        future: Any,
+        loop: asyncio.AbstractEventLoop | None,
+        refused: Refused | None = None,
     ) -> None:
         self.what = what
         self.future = future
@@ -54,6 +58,9 @@ class _Job(Generic[T]):
         """None: the future is a thread's own."""
         self.refused = refused
         """Told of a refusal even where nobody waits for the answer any more."""
+
+
+_Answered = list[tuple[_Job, object]]
 
 
 class Writer:
@@ -65,41 +72,38 @@ class Writer:
         self.crowd = 0
         """How many runs and branches are under way."""
         self.idle_s = IDLE_S
-        self._turns: dict[asyncio.AbstractEventLoop, list[_Job[Append]]] = {}
-        self._jobs: queue.SimpleQueue[_Job[Any]] = queue.SimpleQueue()
+        self._turns: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        self._groups: queue.SimpleQueue[list[_Job]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._has_thread = False
         self._handed_over = 0
-        """How many jobs the thread has not finished. A commit must not overtake them."""
+        """How many groups the thread has not finished. A commit must not overtake them."""
         self._quick_commits = 0
         """How many of the last commits in a row were quick."""
 
     def write(self, append: Append, refused: Refused) -> asyncio.Future[None] | None:
         """Commit, or begin to: None if it is durable now, else a future to await. Raises why it was refused."""
-        if self.backend.commit_waits:
-            if self.crowd <= 1 and self._quick_commits >= PROOFS and not self._handed_over:
-                return self._commit_quickly(append)
-            return self._enqueue(append, refused)
         if self.crowd <= 1 and not self._turns:
-            return self._commit_inline(append)
-        return self._join_turn(append, refused)
+            if not self.backend.commit_waits:
+                return self._commit_inline(append)
+            if self._quick_commits >= PROOFS and not self._handed_over and self.backend.inline_when_quick:
+                return self._commit_quickly(append)
+        return self._enqueue(append, refused)
 
     def write_from_anywhere(self, append: Append) -> concurrent.futures.Future[None] | None:
         """As ``write``, for plain code on whatever thread: the future, if there is one, is a thread's to wait for."""
-        if self.backend.commit_waits:
-            return self._put(append)
         loop = _running_loop()
         if loop is not None:
             self._end_turn(loop)
         elif (future := self._join_turn_of_state(append)) is not None:
             return future
-        return self._commit_inline(append)
+        return self._put(append) if self.backend.commit_waits else self._commit_inline(append)
 
     async def acquire(self, claim: Claim) -> Grant | None:
         """Answer a claim; many that come at once are answered in one commit."""
-        if self.backend.commit_waits:
-            return cast("Grant | None", await self._enqueue(claim))
-        return self.backend.acquire((claim,))[0]
+        if self.crowd <= 1 and not self.backend.commit_waits:
+            return self.backend.acquire((claim,))[0]
+        return cast("Grant | None", await self._enqueue(claim, None))
 
     def acquire_now(self, claim: Claim) -> Grant | None:
         """Answer a claim and wait for it, whatever thread this is."""
@@ -126,9 +130,13 @@ class Writer:
     def _take_time(self, seconds: float) -> None:
         self._quick_commits = self._quick_commits + 1 if seconds < QUICK_S else 0
 
-    def _join_turn(self, append: Append, refused: Refused) -> asyncio.Future[None]:
+    def _enqueue(self, what: Append | Claim, refused: Refused | None) -> asyncio.Future[Any]:
+        """Begin to commit: with the others of this turn of the loop; where there are none, on the thread at once."""
         loop = asyncio.get_running_loop()
-        job = _Job(append, loop.create_future(), loop, refused)
+        job = _Job(what, loop.create_future(), loop, refused)
+        if self.crowd <= 1 and not self._turns:
+            self._hand_over([job])
+            return job.future
         with self._lock:
             jobs = self._turns.get(loop)
             if jobs is None:
@@ -142,7 +150,7 @@ class Writer:
         """Queue up behind records of the same state that wait for the end of their loop's turn, if any do."""
         with self._lock:
             for jobs in self._turns.values():
-                if any(job.what.lease == append.lease for job in jobs):
+                if any(isinstance(job.what, Append) and job.what.lease == append.lease for job in jobs):
                     future: concurrent.futures.Future[None] = concurrent.futures.Future()
                     jobs.append(_Job(append, future, None))
                     return future
@@ -151,24 +159,22 @@ class Writer:
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             jobs = self._turns.pop(loop, None)
-        if jobs:
-            _resolve(list(zip(jobs, _answers(self.backend.append, jobs), strict=True)))
-
-    def _enqueue(self, what: Append | Claim, refused: Refused | None = None) -> asyncio.Future[Any]:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        self._hand_over(_Job(what, future, loop, refused))
-        return future
+        if not jobs:
+            return
+        if self.backend.commit_waits:
+            self._hand_over(jobs)
+        else:
+            _resolve(self._commit(jobs))
 
     def _put(self, what: Append | Claim) -> concurrent.futures.Future[Any]:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._hand_over(_Job(what, future, None))
+        self._hand_over([_Job(what, future, None)])
         return future
 
-    def _hand_over(self, job: _Job[Any]) -> None:
+    def _hand_over(self, jobs: list[_Job]) -> None:
         with self._lock:
             self._handed_over += 1
-            self._jobs.put(job)
+            self._groups.put(jobs)
             if not self._has_thread:
                 self._has_thread = True
                 threading.Thread(target=self._run, name="holdfast-writer", daemon=True).start()
@@ -176,24 +182,24 @@ class Writer:
     def _run(self) -> None:
         while True:
             try:
-                jobs = [self._jobs.get(timeout=self.idle_s)]
+                groups = [self._groups.get(timeout=self.idle_s)]
             except queue.Empty:
                 with self._lock:
-                    if self._jobs.empty():
+                    if self._groups.empty():
                         self._has_thread = False
                         return
                 continue
-            while not self._jobs.empty():
-                jobs.append(self._jobs.get())
+            while not self._groups.empty():
+                groups.append(self._groups.get())
             began = perf_counter()
-            answered = self._commit(jobs)
+            answered = self._commit([job for jobs in groups for job in jobs])
             self._take_time(perf_counter() - began)
             with self._lock:
-                self._handed_over -= len(jobs)
+                self._handed_over -= len(groups)
             _deliver(answered)
-            del jobs, answered
+            del groups, answered
 
-    def _commit(self, jobs: list[_Job[Any]]) -> _Answered:
+    def _commit(self, jobs: list[_Job]) -> _Answered:
         # Appends first: one that gives a lease back makes room for a claim that came after it.
         appends = [job for job in jobs if type(job.what) is Append]
         claims = [job for job in jobs if type(job.what) is Claim]
@@ -204,7 +210,11 @@ class Writer:
         return answered
 
 
-_Answered = list[tuple[_Job[Any], object]]
+def _answers(commit: Callable[[Sequence[object]], Sequence[object]], jobs: Sequence[_Job]) -> Sequence[object]:
+    try:
+        return commit([job.what for job in jobs])
+    except BaseException as error:  # It is raised again where the answer is awaited.
+        return [error] * len(jobs)
 
 
 def _deliver(answered: _Answered) -> None:
@@ -218,14 +228,7 @@ def _deliver(answered: _Answered) -> None:
             loop.call_soon_threadsafe(_resolve, answers)
 
 
-def _answers(commit: Callable[[Sequence[T]], Sequence[object]], jobs: Sequence[_Job[T]]) -> Sequence[object]:
-    try:
-        return commit([job.what for job in jobs])
-    except BaseException as error:
-        return [error] * len(jobs)
-
-
-def _resolve(answers: Sequence[tuple[_Job[Any], object]]) -> None:
+def _resolve(answers: _Answered) -> None:
     for job, answer in answers:
         future = job.future
         if job.refused is not None and isinstance(answer, HoldfastError):

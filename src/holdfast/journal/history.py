@@ -130,7 +130,7 @@ def _start_of(record: EventRecord) -> EventRecord:
         address=record.address,
         status=ExecutionStatus.STARTED,
         at=record.at - record.duration_s,
-        order=record.order,
+        behind=record.behind,
         attempt=record.attempt,
         version=record.version,
         fingerprint=record.fingerprint,

@@ -37,8 +37,8 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     status: ExecutionStatus
     at: float
     """When this was recorded, in seconds since 1970 UTC."""
-    order: int
-    """The how-manieth start in its state this attempt was."""
+    behind: int = 0
+    """How far ``order`` lies behind ``seq``. Stored so, it stays small however long the journal grows."""
     attempt: int = 1
     duration_s: float = 0.0
     version: str | None = None
@@ -52,6 +52,11 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     error: Failure | None = None
     causes: tuple[str, ...] = ()
     """Of a failed event: the addresses of the calls inside it whose failure it passed on."""
+
+    @property
+    def order(self) -> int:
+        """The how-manieth start in its state this attempt was."""
+        return self.seq - self.behind
 
     @property
     def recorded_at(self) -> datetime:

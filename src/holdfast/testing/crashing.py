@@ -34,6 +34,7 @@ class CrashingBackend(StateBackend):
         """How many writes (claims and appends, each a commit) have been made."""
         self.is_stopped = False
         self.commit_waits = backend.commit_waits
+        self.inline_when_quick = backend.inline_when_quick
         self.name = backend.name
 
     def _write(self, write: Callable[[], T]) -> T:

@@ -27,14 +27,14 @@ from holdfast.model import (
 Frames = list[tuple[int, bytes]]
 
 RECORDS: list[Record] = [
-    EventRecord(seq=1, address="run::agent_call", status=ExecutionStatus.STARTED, at=1.5, order=1, input=b"in"),
+    EventRecord(seq=1, address="run::agent_call", status=ExecutionStatus.STARTED, at=1.5, input=b"in"),
     StorageRecord(seq=2, key="k", at=2.0, value=b"v"),
     EventRecord(
         seq=3,
         address="run::fetch[a%3A]#2::tool_call",
         status=ExecutionStatus.FAILED,
         at=3.0,
-        order=2,
+        behind=1,
         attempt=3,
         duration_s=0.25,
         version="2",
@@ -50,7 +50,7 @@ RECORDS: list[Record] = [
         address="run::agent_call",
         status=ExecutionStatus.COMPLETED,
         at=6.0,
-        order=1,
+        behind=5,
         result=b"\xc0",
         version=None,
     ),
@@ -99,7 +99,7 @@ def test_each_record_comes_back_by_itself(record: Record) -> None:
 
 @pytest.mark.parametrize("status", ExecutionStatus)
 def test_every_status_of_an_event_comes_back_as_itself(status: ExecutionStatus) -> None:
-    record = EventRecord(seq=1, address="a::tool_call", status=status, at=0.0, order=1)
+    record = EventRecord(seq=1, address="a::tool_call", status=status, at=0.0)
     (found,) = read(frames_of("s", [record]), "s")
     assert isinstance(found, EventRecord)
     assert status is found.status
@@ -247,7 +247,7 @@ EVENTS = st.builds(
     address=TEXT,
     status=st.sampled_from(ExecutionStatus),
     at=st.floats(allow_nan=False),
-    order=st.integers(0, 2**63),
+    behind=st.integers(-(2**63), 2**63),
     attempt=st.integers(1, 1000),
     duration_s=st.floats(allow_nan=False),
     version=st.none() | TEXT,

@@ -24,6 +24,7 @@ class Watched(MemoryStateBackend):
     def __init__(self, commit_waits: bool) -> None:
         super().__init__()
         self.commit_waits = commit_waits
+        self.inline_when_quick = True
         self.commits: list[int] = []
         self.claims: list[int] = []
         self.threads: set[str] = set()

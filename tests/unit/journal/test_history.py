@@ -34,7 +34,10 @@ def grown(*events: tuple[Any, ...]) -> History:
 def add(history: History, address: str, status: ExecutionStatus, causes: tuple[str, ...] = (), **more: Any) -> None:
     seq = history.position + 1
     order = more.pop("order", history.next_order)
-    history.add(EventRecord(seq=seq, address=address, status=status, at=float(seq), order=order, causes=causes, **more))
+    behind = seq - order
+    history.add(
+        EventRecord(seq=seq, address=address, status=status, at=float(seq), behind=behind, causes=causes, **more)
+    )
 
 
 def test_an_empty_history_has_nothing() -> None:
@@ -74,7 +77,7 @@ def test_a_history_is_built_from_records_as_it_is_by_adding_them() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda seq: EventRecord(seq=seq, address=D, status=E.COMPLETED, at=0.0, order=1),
+        lambda seq: EventRecord(seq=seq, address=D, status=E.COMPLETED, at=0.0),
         lambda seq: StorageRecord(seq=seq, key="k", at=0.0, value=b"v"),
         lambda seq: CheckpointRecord(seq=seq, status=StateStatus.PAUSED, at=0.0, metadata="{}"),
     ],
@@ -233,9 +236,9 @@ def test_the_next_order_follows_the_highest_one() -> None:
 def test_events_and_checkpoints_are_told_apart() -> None:
     records: list[Record] = [
         StorageRecord(seq=1, key="k", at=0.0, value=b"v"),
-        EventRecord(seq=2, address=D, status=E.COMPLETED, at=0.0, order=1),
+        EventRecord(seq=2, address=D, status=E.COMPLETED, at=0.0, behind=1),
         CheckpointRecord(seq=3, status=StateStatus.PAUSED, at=0.0, metadata="{}"),
-        EventRecord(seq=4, address=A, status=E.COMPLETED, at=0.0, order=2),
+        EventRecord(seq=4, address=A, status=E.COMPLETED, at=0.0, behind=2),
     ]
     history = History("s", records)
     assert [records[1], records[3]] == list(history.events())
@@ -254,7 +257,7 @@ def test_a_start_is_shown_before_an_outcome_that_carries_it() -> None:
         address=D,
         status=E.COMPLETED,
         at=10.0,
-        order=4,
+        behind=-3,
         attempt=2,
         duration_s=2.5,
         version="3",
@@ -264,7 +267,7 @@ def test_a_start_is_shown_before_an_outcome_that_carries_it() -> None:
     )
     history.add(outcome)
     start = EventRecord(
-        seq=1, address=D, status=E.STARTED, at=7.5, order=4, attempt=2, version="3", fingerprint=b"f", input=b"in"
+        seq=1, address=D, status=E.STARTED, at=7.5, behind=-3, attempt=2, version="3", fingerprint=b"f", input=b"in"
     )
     assert [start, outcome] == list(history.life())
     assert outcome.started_at == start.recorded_at

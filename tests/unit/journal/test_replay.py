@@ -59,7 +59,7 @@ def test_what_has_no_outcome_is_executed_unless_nothing_may_be(
 
 def recorded(version: str | None = None, fingerprint: bytes = b"") -> EventRecord:
     return EventRecord(
-        seq=1, address="a::tool_call", status=E.COMPLETED, at=0.0, order=1, version=version, fingerprint=fingerprint
+        seq=1, address="a::tool_call", status=E.COMPLETED, at=0.0, version=version, fingerprint=fingerprint
     )
 
 

@@ -54,7 +54,7 @@ def test_a_notice_says_nothing_that_it_was_not_told() -> None:
 
 
 EVENT = EventRecord(
-    seq=1, address="a::tool_call", status=ExecutionStatus.COMPLETED, at=1_700_000_000.5, order=1, duration_s=2.5
+    seq=1, address="a::tool_call", status=ExecutionStatus.COMPLETED, at=1_700_000_000.5, behind=-3, duration_s=2.5
 )
 
 

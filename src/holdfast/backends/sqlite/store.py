@@ -49,6 +49,7 @@ class SQLiteStateBackend(StateBackend):
         self._location = locate(path, busy_timeout_s)
         self.name = self._location.name
         self.commit_waits = synchronous == "full"
+        self.inline_when_quick = True
         self._clock = clock
         self._writing = threading.Lock()
         self._reading = threading.Lock()
