@@ -7,6 +7,7 @@ import contextvars
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -111,6 +112,34 @@ def test_an_exception_that_cannot_be_built_again_makes_its_call_run_again() -> N
         holdfast.run_sync(catches, state_id="local")
     assert "caught" == holdfast.run_sync(catches, state_id="local")
     assert 2 == executions["raises"]
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    number: int
+
+
+def test_an_exception_that_forbids_attributes_fails_its_call_like_any_other() -> None:
+    @tool
+    async def raises() -> None:
+        executions["raises"] += 1
+        raise FrozenError(7)
+
+    @agent
+    async def catches() -> int:
+        try:
+            await raises()
+        except FrozenError as error:
+            if switch.pop("break", None):
+                raise RuntimeError from None
+            return error.number
+        return 0
+
+    holdfast = Holdfast("memory://")
+    switch["break"] = True
+    with pytest.raises(RuntimeError):
+        holdfast.run_sync(catches, state_id="frozen")
+    assert 7 == holdfast.run_sync(catches, state_id="frozen")
 
 
 def test_a_nested_agent_that_goes_on_with_another_input_is_reported() -> None:

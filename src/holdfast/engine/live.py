@@ -202,7 +202,9 @@ class LiveState:
             self.header, status=update.status or self.header.status, metadata=update.metadata or self.header.metadata
         )
         if update.releases:
-            self.forget()
+            # The run is not marked as ended before the store knows: another one here must not take the lease over.
+            self.lease = None
+            self.writer.keeper.drop(self)
 
     def _write_record(self, make: Callable[[int, float], Record] | None, update: StateUpdate | None) -> None:
         with self._lock:

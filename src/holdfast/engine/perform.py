@@ -196,7 +196,7 @@ async def _settle_failure(
 def mark_failed(scope: Scope, address: str, error: BaseException) -> None:
     """Remember where an exception came from, for the record of what it fails next."""
     scope.note_failed(address)
-    setattr(error, _ADDRESS, address)
+    error.__dict__[_ADDRESS] = address  # Its class may forbid to set attributes, as a frozen dataclass does.
 
 
 def _causes(error: BaseException, failed: list[str]) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ def _causes(error: BaseException, failed: list[str]) -> tuple[str, ...]:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        address = getattr(one, _ADDRESS, None)
+        address = one.__dict__.get(_ADDRESS)
         if address in failed:
             # What this one was raised in the wake of had been caught: it is not what is passed on.
             found.append(address)
