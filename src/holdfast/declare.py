@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from holdfast.backends.contract import StateBackend
 from holdfast.client import Holdfast
-from holdfast.engine.actors import Actor, Condition, FunctionActor, HandlerActor
+from holdfast.engine.actors import Actor, FunctionActor, HandlerActor, Options
 from holdfast.engine.bus import EventBus
 from holdfast.engine.declared import declare
 from holdfast.model import EventType, StateMetadata
@@ -100,16 +100,7 @@ def tool(function: Callable[P, Coroutine[Any, Any, R]], /) -> FunctionActor[P, R
 @overload
 def tool(function: Callable[P, R], /) -> FunctionActor[P, R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str = "",
-    version: str | None = None,
-    preconditions: Sequence[Condition] = (),
-    postconditions: Sequence[Condition] = (),
-    cacheable: bool | None = None,
-    cache_ttl: int | None = None,
-) -> _Decorator: ...
+def tool(**options: Unpack[Options]) -> _Decorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a tool: ``@tool`` or ``@tool(version="2")`` on a function of any signature, ``async def`` or ``def``."""
     return _declare_function(FunctionActor, EventType.TOOL_CALL, function, options)
@@ -120,16 +111,7 @@ def llm(function: Callable[P, Coroutine[Any, Any, R]], /) -> FunctionActor[P, R]
 @overload
 def llm(function: Callable[P, R], /) -> FunctionActor[P, R]: ...
 @overload
-def llm(
-    *,
-    name: str | None = None,
-    description: str = "",
-    version: str | None = None,
-    preconditions: Sequence[Condition] = (),
-    postconditions: Sequence[Condition] = (),
-    cacheable: bool | None = None,
-    cache_ttl: int | None = None,
-) -> _Decorator: ...
+def llm(**options: Unpack[Options]) -> _Decorator: ...
 def llm(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a model call: ``@llm`` or ``@llm(version="2")`` on a function of any signature."""
     return _declare_function(FunctionActor, EventType.LLM_CALL, function, options)
@@ -140,16 +122,7 @@ def agent(function: Callable[P, Coroutine[Any, Any, R]], /) -> AgentFunction[P, 
 @overload
 def agent(function: Callable[P, R], /) -> AgentFunction[P, R]: ...
 @overload
-def agent(
-    *,
-    name: str | None = None,
-    description: str = "",
-    version: str | None = None,
-    preconditions: Sequence[Condition] = (),
-    postconditions: Sequence[Condition] = (),
-    cacheable: bool | None = None,
-    cache_ttl: int | None = None,
-) -> _AgentDecorator: ...
+def agent(**options: Unpack[Options]) -> _AgentDecorator: ...
 def agent(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare an agent: ``@agent`` or ``@agent(version="2")`` on a function of any signature. It has ``run``."""
     return _declare_function(AgentFunction, EventType.AGENT_CALL, function, options)

@@ -430,6 +430,17 @@ def test_an_actor_needs_a_name_and_a_handler() -> None:
         Tool(name="empty")
 
 
+def test_an_option_that_is_not_known_is_named_with_those_that_are() -> None:
+    with pytest.raises(
+        UsageError, match=r"retries is no option of an actor\. The options are name, description, version"
+    ):
+        tool(retries=3)(print)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(UsageError, match="retries is no option"):
+        Tool(name="x", handler=print, retries=3)
+    with pytest.raises(UsageError, match="is no function"):
+        tool("fetch")  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
 def test_options_of_the_old_cache_are_accepted_with_a_warning() -> None:
     with pytest.warns(DeprecationWarning, match="do nothing"):
         Tool(name="old", handler=print, cacheable=True, cache_ttl=3600)

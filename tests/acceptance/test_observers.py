@@ -53,6 +53,7 @@ def test_a_subscriber_sees_every_event_in_order() -> None:
     seen: list[EventNotice] = []
     bus.subscribe(seen.append)
     Holdfast("memory://").run_sync(shop, 2, state_id="seen", event_bus=bus)
+    assert bus.flush()
     assert [
         ("shop::agent_call", "started"),
         ("shop::pay::tool_call", "started"),
@@ -68,6 +69,7 @@ def test_a_quick_subscriber_has_seen_an_event_when_its_call_returns() -> None:
     bus = EventBus()
     seen: list[str] = []
     bus.subscribe(lambda notice: seen.append(notice.status))
+    bus.patience_s = 60.0  # However busy the machine is, a quick subscriber is quicker than this.
     counts: list[int] = []
 
     @agent
@@ -184,6 +186,7 @@ def test_failures_and_cancellations_are_told() -> None:
     bus.subscribe(seen.append)
     with pytest.raises(ValueError, match="broken"):
         Holdfast("memory://").run_sync(breaks, event_bus=bus)
+    assert bus.flush()
     assert "ValueError: broken" == seen[-1].original_error
     assert ExecutionStatus.FAILED is seen[-1].status
 
@@ -197,6 +200,7 @@ def test_failures_and_cancellations_are_told() -> None:
         await asyncio.Event().wait()
 
     Holdfast("memory://").run_sync(cancelled, event_bus=bus)
+    assert bus.flush()
     assert ExecutionStatus.CANCELLED in [notice.status for notice in seen]
 
 
@@ -235,7 +239,7 @@ def test_drift_is_told_to_observers() -> None:
         state.event_bus.subscribe(seen.append)
         event = ExecutionEvent(pay)
         await event(number, None, state)
-        state.event_bus.flush()
+        assert state.event_bus.flush()
         return event
 
     asyncio.run(main(1))

@@ -97,9 +97,9 @@ def test_a_process_paused_past_its_lease_cannot_write_any_more_and_says_why(stor
 
 
 def test_a_process_keeps_its_lease_alive_while_it_works(store: str) -> None:
-    with inside(store, ttl_s=0.2) as process, Holdfast(store) as holdfast:
+    with inside(store, ttl_s=1.0) as process, Holdfast(store) as holdfast:
         with pytest.raises(LeaseHeld):
-            asyncio.run(holdfast.run(leasing, state_id="leased", wait_s=1.0))
+            asyncio.run(holdfast.run(leasing, state_id="leased", wait_s=3.0))
         assert "['begun', 'went on', 'ended']\n" == let_go(process)
 
 

@@ -10,10 +10,10 @@ import copy
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
 
 from holdfast.codec.names import main_module_name
 from holdfast.engine.perform import Call, perform, perform_call
@@ -29,6 +29,20 @@ R = TypeVar("R")
 
 Condition = Callable[..., object]
 """Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
+
+
+class Options(TypedDict, total=False):
+    """What can be declared of an actor, by decorator or class."""
+
+    name: str
+    description: str
+    version: str
+    preconditions: Sequence[Condition]
+    postconditions: Sequence[Condition]
+    cacheable: bool
+    """Accepted from older programs; does nothing."""
+    cache_ttl: int
+    """Accepted from older programs; does nothing."""
 
 
 class Actor(Generic[P, R]):
@@ -133,6 +147,9 @@ class FunctionActor(Actor[P, R]):
     def __init__(
         self, function: Callable[..., Any], event_type: EventType, name: str | None = None, **options: Any
     ) -> None:
+        _require_known(options)
+        if not callable(function):
+            raise UsageError(f"{function!r} was declared as an actor, and is no function.", "Decorate a function.")
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             raise UsageError(
                 f"{function.__qualname__} is a generator, and what it yields could not be given again.",
@@ -197,6 +214,7 @@ class HandlerActor(Actor[[Any], Any]):
         output_model: Any = None,
         **options: Any,
     ) -> None:
+        _require_known(options)
         super().__init__(name=name, **options)
         function = handler or getattr(self, "handler", None)
         if function is None:
@@ -224,6 +242,14 @@ class HandlerActor(Actor[[Any], Any]):
     def reference(self) -> str | None:
         cls = type(self)
         return None if cls.__module__.startswith("holdfast.") else reference_of(cls.__module__, cls.__qualname__)
+
+
+def _require_known(options: Mapping[str, object]) -> None:
+    unknown = sorted(set(options) - set(Options.__annotations__))
+    if unknown:
+        raise UsageError(
+            f"{', '.join(unknown)} is no option of an actor.", f"The options are {', '.join(Options.__annotations__)}."
+        )
 
 
 def is_async(function: Callable[..., Any]) -> bool:

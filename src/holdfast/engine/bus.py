@@ -37,7 +37,8 @@ class EventBus:
         self._notices: queue.SimpleQueue[EventNotice | threading.Event] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._has_thread = False
-        self._patience_s = PATIENCE_S
+        self.patience_s = PATIENCE_S
+        """The moment that the next call gives its subscribers."""
         self.idle_s = IDLE_S
         self._numbered = 0
 
@@ -103,8 +104,8 @@ class EventBus:
 
     def give_a_moment(self) -> None:
         """Let quick subscribers take notice before a call returns."""
-        if self._called and self._patience_s > 0.0001 and not self.flush(self._patience_s):
-            self._patience_s /= 2
+        if self._called and self.patience_s > 0.0001 and not self.flush(self.patience_s):
+            self.patience_s /= 2
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until plain subscribers have seen all that was published so far; False if they have not by then."""
