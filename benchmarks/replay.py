@@ -18,7 +18,7 @@ from pathlib import Path
 import trials
 from findings import Finding, at_least, rate
 
-ROUNDS = 5
+ROUNDS = 9
 EVENTS = 5000
 STEPS = 1000
 

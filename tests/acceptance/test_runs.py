@@ -446,7 +446,7 @@ def test_inputs_are_recorded_as_values_unless_switched_off(hf: Holdfast) -> None
     without = hf.history("without")["doubles::double::tool_call"]
     assert with_values.input is not None
     assert without.input is None
-    assert with_values.fingerprint == without.fingerprint
+    assert with_values.input_fingerprint == without.input_fingerprint == without.fingerprint
 
 
 def test_conditions_guard_an_event(hf: Holdfast) -> None:

@@ -8,7 +8,6 @@ rare cases, or names the place.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from threading import local
 from types import NoneType
@@ -63,11 +62,15 @@ def encode_leniently(value: object, place: str = "value") -> bytes:
 
 def encode_arguments(arguments: Any) -> bytes:
     """As ``encode_leniently``, with a short way for a list of plain values: every call of a run comes through here."""
-    try:
-        if _type_of(arguments) is list and _SCALARS.issuperset(map(_type_of, arguments)):
-            return _packb(arguments, lower_big_int, OPTIONS)
-    except TypeError:
-        pass  # Text with lone surrogates; the careful way knows it.
+    if _type_of(arguments) is list:
+        for argument in arguments:
+            if _type_of(argument) not in _SCALARS:
+                break
+        else:
+            try:
+                return _packb(arguments, lower_big_int, OPTIONS)
+            except TypeError:
+                pass  # Text with lone surrogates; the careful way knows it.
     return encode_leniently(arguments, "input")
 
 
@@ -80,11 +83,6 @@ def decode(data: bytes) -> Any:
     if isinstance(cause, ValueNotReadable) or not isinstance(cause, Exception):
         raise cause
     raise ValueNotReadable("unknown", f"its bytes are damaged ({cause})") from cause
-
-
-def fingerprint(data: bytes) -> bytes:
-    """What tells one encoded input from another."""
-    return hashlib.sha256(data).digest()[:16]
 
 
 def _lower(value: Any) -> Any:

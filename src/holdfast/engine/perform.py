@@ -19,7 +19,7 @@ from holdfast.engine.scope import Scope, Start, current_scope
 from holdfast.engine.threads import run_plain
 from holdfast.errors import ConditionFailed, DriftWarning, HoldfastError, NotRecorded, ValueNotReadable
 from holdfast.journal.replay import Decision, decide, drift
-from holdfast.model import EventNotice, EventRecord, ExecutionStatus, ReplayMode, StateStatus
+from holdfast.model import EventNotice, EventRecord, ExecutionStatus, ReplayMode, StateStatus, fingerprint
 
 if TYPE_CHECKING:
     from holdfast.engine.actors import Actor
@@ -107,9 +107,9 @@ async def _execute(scope: Scope, call: Call, encoded: bytes, record: EventRecord
     if live.lease is None:
         take_lease(live)
     clock = live.clock
-    input_ = encoded if live.records_inputs else None
-    started_at = clock.now()
-    start = Start(call.address, started_at, live.next_order(), actor.version, values.fingerprint(encoded), input_)
+    # An input that is recorded tells itself from others; only in its place is a fingerprint needed.
+    what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
+    start = Start(call.address, clock.now(), live.next_order(), actor.version, what, input_)
     child = Scope(live, call.path + "::", scope)
     if record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
@@ -252,7 +252,7 @@ def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> An
 
 
 def _report_drift(live: LiveState, call: Call, record: EventRecord, encoded: bytes) -> None:
-    call.drift = drift(record, call.actor.version, values.fingerprint(encoded))
+    call.drift = drift(record, call.actor.version, fingerprint(encoded))
     if call.drift is None:
         return
     if live.bus.is_heard:

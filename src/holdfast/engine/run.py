@@ -76,7 +76,6 @@ def _first_record(run: Run) -> EventRecord:
         status=ExecutionStatus.STARTED,
         at=SYSTEM_CLOCK.now(),
         version=run.actor.version,
-        fingerprint=values.fingerprint(encoded),
         input=encoded,
     )
 
@@ -146,7 +145,7 @@ def _require_same_run(state_id: str, recorded: EventRecord | None, wanted: Event
     if recorded.address != wanted.address:
         was, now = parse(recorded.address), parse(wanted.address)
         raise StateMismatch(state_id, f"it runs the agent {was.name!r}, not {now.name!r}")
-    if recorded.fingerprint != wanted.fingerprint:
+    if recorded.input_fingerprint != wanted.input_fingerprint:
         raise StateMismatch(state_id, f"{wanted.address.partition('::')[0]!r} runs there with another input")
 
 

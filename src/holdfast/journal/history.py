@@ -34,26 +34,45 @@ class History:
         """The addresses whose recorded failure is not replayed but tried again."""
         self.storage: dict[str, bytes] = {}
         self.next_order = 1
-        for record in records:
-            self.add(record)
+        self._extend(records)
 
     @property
     def position(self) -> int:
         return len(self.records)
+
+    def _extend(self, records: Iterable[Record]) -> None:
+        """Take up many records. Most are first outcomes, which need no more than to be put into their places.
+
+        Statuses are told by identity: hashing a member of an enum costs more than all the rest.
+        """
+        latest, to_retry, take = self.latest, self.to_retry, self.records.append
+        position, next_order = len(self.records), self.next_order
+        for record in records:
+            position += 1
+            if (
+                type(record) is EventRecord
+                and record.status is _COMPLETED
+                and record.seq == position
+                and record.address not in latest
+                and not to_retry
+            ):
+                latest[record.address] = record
+                order = position - record.behind
+                if order >= next_order:
+                    next_order = order + 1
+                take(record)
+            else:
+                self.next_order = next_order
+                self.add(record)
+                next_order = self.next_order
+        self.next_order = next_order
 
     def add(self, record: Record) -> None:
         """Take up the next record. Raises StateCorrupted where it cannot follow what stands."""
         if record.seq != len(self.records) + 1:
             raise StateCorrupted(self.state_id, record.seq, f"record {len(self.records) + 1} was to come here")
         if type(record) is EventRecord:
-            # Most records are first outcomes. They are taken up right here, and told by identity: hashing a member of
-            # an enum costs more than all the rest.
-            if record.status is _COMPLETED and record.address not in self.latest and not self.to_retry:
-                self.latest[record.address] = record
-                if record.order >= self.next_order:
-                    self.next_order = record.order + 1
-            else:
-                self._add_event(record)
+            self._add_event(record)
         elif type(record) is StorageRecord:
             self.put_storage(record.key, record.value)
         self.records.append(record)
@@ -69,7 +88,8 @@ class History:
         address, status = record.address, record.status
         before = self.latest.get(address)
         was = before.status if before is not None else None
-        if status not in EVENT_MOVES[was]:
+        is_usual = was is None and status is _COMPLETED
+        if not is_usual and status not in EVENT_MOVES[was]:
             raise StateCorrupted(
                 self.state_id, record.seq, f"{address!r} was {was or 'absent'} and cannot become {status}"
             )

@@ -35,7 +35,8 @@ def drift(record: EventRecord, version: str | None, fingerprint: bytes) -> str |
     Replay trusts what stands at an address all the same. An empty fingerprint says that the input was not looked at.
     """
     changed: list[str] = []
-    if fingerprint and record.fingerprint and fingerprint != record.fingerprint:
+    before = record.input_fingerprint
+    if fingerprint and before and fingerprint != before:
         changed.append("its input changed")
     if version != record.version:
         changed.append(f"its version was {record.version or 'not set'} and is {version or 'not set'}")

@@ -4,7 +4,7 @@ from holdfast.model.header import FORMAT_VERSION, StateHeader, checked_state_id
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.notice import EventNotice
-from holdfast.model.records import CheckpointRecord, EventRecord, Failure, Record, StorageRecord
+from holdfast.model.records import CheckpointRecord, EventRecord, Failure, Record, StorageRecord, fingerprint
 from holdfast.model.snapshot import StateSnapshot
 from holdfast.model.words import EventType, ExecutionStatus, ReplayMode, StateStatus
 
@@ -26,4 +26,5 @@ __all__ = [
     "StateStatus",
     "StorageRecord",
     "checked_state_id",
+    "fingerprint",
 ]

@@ -7,11 +7,17 @@ the garbage collector is told to leave them alone: a history may hold hundreds o
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 
 import msgspec
 
 from holdfast.model.words import ExecutionStatus, StateStatus
+
+
+def fingerprint(encoded: bytes) -> bytes:
+    """What tells one encoded input from another: its SHA-256, shortened to 16 bytes."""
+    return hashlib.sha256(encoded).digest()[:16]
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -44,7 +50,7 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     version: str | None = None
     """The version of the actor, as declared."""
     fingerprint: bytes = b""
-    """The SHA-256 of the encoded input, shortened to 16 bytes."""
+    """What tells the input from others where the input itself is not recorded."""
     input: bytes | None = None
     """The encoded input, or None where recording inputs is switched off."""
     result: bytes | None = None
@@ -52,6 +58,11 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     error: Failure | None = None
     causes: tuple[str, ...] = ()
     """Of a failed event: the addresses of the calls inside it whose failure it passed on."""
+
+    @property
+    def input_fingerprint(self) -> bytes:
+        """What tells the input from others, whether or not it is recorded as a value."""
+        return self.fingerprint if self.input is None else fingerprint(self.input)
 
     @property
     def order(self) -> int:

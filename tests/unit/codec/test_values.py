@@ -24,7 +24,7 @@ from unit.codec import sample_types as types
 from unit.codec.sample_types import Animal, Depth, Dog, Fish, Gear, Page, Point, Right, Tide, Zone
 
 from holdfast.codec.kinds import Opaque
-from holdfast.codec.values import decode, encode, encode_leniently, fingerprint
+from holdfast.codec.values import decode, encode, encode_arguments, encode_leniently
 from holdfast.errors import ValueNotStorable
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -385,10 +385,13 @@ def test_plain_values_are_msgpack_as_any_tool_reads_it() -> None:
     assert b"\x82\xa1a\x01\xa1b\x93\xc0\xc3\xa1x" == encode({"a": 1, "b": [None, True, "x"]})
 
 
-def test_equal_bytes_have_equal_fingerprints_of_sixteen_bytes() -> None:
-    assert fingerprint(encode([1])) == fingerprint(encode([1]))
-    assert fingerprint(encode([1])) != fingerprint(encode([2]))
-    assert 16 == len(fingerprint(b""))
+@pytest.mark.parametrize("value", [[], [1, "a", None], ["\ud800"], [2**80], [(1, 2), {3}], {"args": [1], "kwargs": {}}])
+def test_arguments_have_the_bytes_of_any_value(value: Any) -> None:
+    assert encode(value) == encode_arguments(value)
+
+
+def test_arguments_that_cannot_be_stored_are_noted() -> None:
+    assert [1, Opaque("builtins.object")] == decode(encode_arguments([1, object()]))
 
 
 BYTES_OF_SETS = """

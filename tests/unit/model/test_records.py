@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from holdfast.model import (
@@ -20,6 +21,7 @@ from holdfast.model import (
     StateSnapshot,
     StateStatus,
     StorageRecord,
+    fingerprint,
 )
 
 NOTICE = EventNotice(
@@ -111,3 +113,10 @@ def test_the_words_are_the_documented_ones() -> None:
     ] == list(ExecutionStatus)
     assert ["RUNNING", "PAUSED", "AWAITING", "COMPLETED", "FAILED", "INTERRUPTED"] == list(StateStatus.__members__)
     assert ["NORMAL", "REPUBLISH_ALL", "VALIDATION", "REHEARSAL"] == list(ReplayMode.__members__)
+
+
+def test_a_recorded_input_tells_itself_from_others_as_its_fingerprint_would() -> None:
+    told = msgspec.structs.replace(EVENT, fingerprint=fingerprint(b"in"))
+    assert fingerprint(b"in") == told.input_fingerprint == msgspec.structs.replace(EVENT, input=b"in").input_fingerprint
+    assert fingerprint(b"in") != fingerprint(b"out")
+    assert 16 == len(fingerprint(b""))
