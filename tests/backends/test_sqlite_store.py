@@ -198,7 +198,9 @@ def test_a_verb_that_fails_half_way_leaves_nothing_behind(path: Path) -> None:
 
 
 def _unwritable() -> StateMetadata:
-    return StateMetadata(tags=["\ud800"])
+    metadata = StateMetadata(tags=["changed behind its back"])
+    metadata.tags[0] = "\ud800"
+    return metadata
 
 
 def test_damage_in_the_pages_is_reported(path: Path) -> None:

@@ -32,8 +32,14 @@ class StateMetadata(msgspec.Struct, frozen=True):
         for number, tag in enumerate(cast("list[object]", self.tags)):
             if not isinstance(tag, str):
                 raise InvalidMetadata(f"tags[{number}]", f"is {type(tag).__name__}, not text")
-        _require_plain(self.custom_data, "custom_data")
-        _require_plain(self.environment, "environment")
+        for place in ("description", "pipeline_name"):
+            if not isinstance(getattr(self, place), str):
+                raise InvalidMetadata(place, "is not text")
+        for place in ("custom_data", "environment"):
+            if not isinstance(getattr(self, place), dict):
+                raise InvalidMetadata(place, "is not a dict")
+        for place in self.__struct_fields__:
+            _require_plain(getattr(self, place), place)
 
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -43,8 +49,20 @@ class StateMetadata(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _require_plain(value: object, place: str) -> None:
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, str):
+        if not _is_utf8(value):
+            raise InvalidMetadata(place, "has a lone surrogate, which JSON does not have")
         return
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:

@@ -144,3 +144,21 @@ PLAIN = st.recursive(
 def test_any_plain_data_comes_back_as_it_was(data: dict[str, Any]) -> None:
     metadata = StateMetadata(custom_data=data)
     assert metadata == StateMetadata.from_json(metadata.to_json())
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"custom_data": None}, "custom_data is not a dict"),
+        ({"environment": []}, "environment is not a dict"),
+        ({"description": 5}, "description is not text"),
+        ({"pipeline_name": None}, "pipeline_name is not text"),
+        ({"tags": ["\ud800"]}, r"tags\[0\] has a lone surrogate"),
+        ({"description": "\ud800"}, "description has a lone surrogate"),
+        ({"custom_data": {"a": ["\ud800"]}}, r"custom_data\['a'\]\[0\] has a lone surrogate"),
+        ({"parent_state_id": "\ud800"}, "parent_state_id has a lone surrogate"),
+    ],
+)
+def test_what_could_not_be_written_is_refused_when_it_is_given(fields: dict[str, Any], place: str) -> None:
+    with pytest.raises(InvalidMetadata, match=place):
+        StateMetadata(**fields)
