@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.errors import StateCorrupted
 from holdfast.journal.address import is_top_level
-from holdfast.journal.lifecycle import EVENT_MOVES
+from holdfast.journal.lifecycle import event_may_become
 from holdfast.model import CheckpointRecord, EventRecord, ExecutionStatus, Record, StorageRecord
 
 _COMPLETED = ExecutionStatus.COMPLETED
@@ -89,7 +89,7 @@ class History:
         before = self.latest.get(address)
         was = before.status if before is not None else None
         is_usual = was is None and status is _COMPLETED
-        if not is_usual and status not in EVENT_MOVES[was]:
+        if not is_usual and not event_may_become(was, status):
             raise StateCorrupted(
                 self.state_id, record.seq, f"{address!r} was {was or 'absent'} and cannot become {status}"
             )
