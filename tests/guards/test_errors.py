@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 CLASSES: dict[str, type[BaseException]] = {
     name: value
     for name, value in vars(errors).items()
-    if inspect.isclass(value) and issubclass(value, BaseException) and value.__module__ == errors.__name__
+    if inspect.isclass(value) and issubclass(value, BaseException) and value.__module__.startswith(errors.__name__)
 }
 TREE = {name: value for name, value in CLASSES.items() if issubclass(value, HoldfastError)}
 SPEAKING = {name: value for name, value in TREE.items() if value.__str__ is not Exception.__str__}

@@ -1,0 +1,136 @@
+"""The whole error tree. The type says whose fault it is and whether trying again helps.
+
+HoldfastError
+├─ UsageError              the caller's mistake
+│  ├─ UnknownState         no state has that id
+│  ├─ UnknownStore         nothing is stored there yet
+│  ├─ UnknownAddress       no event stands at that address
+│  ├─ InvalidStateId       the id cannot name a state
+│  ├─ InvalidAddress       the text is not an address
+│  ├─ InvalidStoreUrl      the URL names no backend that we have
+│  ├─ InvalidMetadata      the metadata holds something that is not plain JSON
+│  ├─ AgentNotFound        nothing runnable is known under that name
+│  ├─ StateMismatch        the id belongs to a run of another agent or another input
+│  ├─ ValueNotStorable     a value cannot be written so that it comes back equal
+│  ├─ InvalidArtifactId    the text cannot be the id of an artifact
+│  ├─ ContentChanged       what was to be stored changed while it was being stored
+│  ├─ ArtifactsShared      other stores use these artifacts too, so none can be proved unreachable
+│  └─ InvalidKey           the text is not a key for encryption
+├─ ReplayError             the journal and the code disagree
+│  ├─ NotRecorded          a rehearsal reached a call that has no recorded outcome
+│  ├─ ValueNotReadable     a recorded value cannot be built again in this program
+│  └─ SecretNeeded         a secret was not stored, and is used in a replay
+├─ BackendError            the store
+│  ├─ BackendUnavailable   it does not answer now; trying again may help
+│  │  └─ StoreFull         there is no room left
+│  ├─ LeaseHeld            another process runs this state; trying again later helps
+│  ├─ LeaseLost            this process no longer has the right to write the state
+│  ├─ PositionTaken        a record does not fit the position it was to be written at
+│  ├─ StoreNotWritable     the file or folder may not be written
+│  ├─ NotAStore            the file is something else
+│  ├─ UnsupportedVersion   written by a newer Holdfast
+│  ├─ StoreDamaged         the store as a whole cannot be read
+│  ├─ StateCorrupted       the stored bytes of one state are damaged
+│  ├─ ArtifactMissing      a recorded artifact is not there
+│  ├─ ArtifactCorrupted    the stored bytes of an artifact are not those that it is named after
+│  ├─ WrongKey             what is stored was encrypted with a key that is not given
+│  └─ NotEncrypted         a record is in clear where only encrypted ones are accepted
+├─ EventFailed             user code failed
+│  └─ ConditionFailed      a precondition or postcondition did not hold
+└─ MissingDependency       an optional part is not installed
+
+Arguments go unchanged to ``super().__init__`` and the text is built in ``__str__``, so that errors survive pickling
+between processes. Every text says what happened, to which thing, why, and what to do next.
+"""
+
+from holdfast.errors.backend import (
+    ArtifactCorrupted,
+    ArtifactMissing,
+    BackendError,
+    BackendUnavailable,
+    LeaseHeld,
+    LeaseLost,
+    NotAStore,
+    NotEncrypted,
+    PositionTaken,
+    StateCorrupted,
+    StoreDamaged,
+    StoreFull,
+    StoreNotWritable,
+    UnsupportedVersion,
+    WrongKey,
+)
+from holdfast.errors.events import (
+    ConditionFailed,
+    EventFailed,
+)
+from holdfast.errors.replay import (
+    DriftWarning,
+    NotRecorded,
+    ReplayError,
+    SecretNeeded,
+    ValueNotReadable,
+)
+from holdfast.errors.root import (
+    HoldfastError,
+)
+from holdfast.errors.usage import (
+    AgentNotFound,
+    ArtifactsShared,
+    ContentChanged,
+    InvalidAddress,
+    InvalidArtifactId,
+    InvalidKey,
+    InvalidMetadata,
+    InvalidStateId,
+    InvalidStoreUrl,
+    MissingDependency,
+    StateMismatch,
+    UnknownAddress,
+    UnknownState,
+    UnknownStore,
+    UsageError,
+    ValueNotStorable,
+)
+
+__all__ = [
+    "AgentNotFound",
+    "ArtifactCorrupted",
+    "ArtifactMissing",
+    "ArtifactsShared",
+    "BackendError",
+    "BackendUnavailable",
+    "ConditionFailed",
+    "ContentChanged",
+    "DriftWarning",
+    "EventFailed",
+    "HoldfastError",
+    "InvalidAddress",
+    "InvalidArtifactId",
+    "InvalidKey",
+    "InvalidMetadata",
+    "InvalidStateId",
+    "InvalidStoreUrl",
+    "LeaseHeld",
+    "LeaseLost",
+    "MissingDependency",
+    "NotAStore",
+    "NotEncrypted",
+    "NotRecorded",
+    "PositionTaken",
+    "ReplayError",
+    "SecretNeeded",
+    "StateCorrupted",
+    "StateMismatch",
+    "StoreDamaged",
+    "StoreFull",
+    "StoreNotWritable",
+    "UnknownAddress",
+    "UnknownState",
+    "UnknownStore",
+    "UnsupportedVersion",
+    "UsageError",
+    "ValueNotReadable",
+    "ValueNotStorable",
+    "WrongKey",
+]
