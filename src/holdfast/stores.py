@@ -1,13 +1,18 @@
-"""From a store's URL to its backend."""
+"""From a store's URL to its backend, and from a backend to where its artifacts go."""
 
 from __future__ import annotations
 
 import os
+import threading
 from urllib.parse import parse_qsl, unquote
+from weakref import WeakKeyDictionary
 
+from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import StateBackend
+from holdfast.backends.files.artifacts import FileSystemArtifactBackend
 from holdfast.backends.memory import MemoryStateBackend
 from holdfast.backends.sqlite import SQLiteStateBackend
+from holdfast.backends.tiered_artifacts import TieredArtifactBackend
 from holdfast.errors import InvalidStoreUrl, UnknownStore
 
 
@@ -49,3 +54,24 @@ def _open_sqlite(url: str, path: str, query: str, create: bool) -> StateBackend:
     if not create and not os.path.exists(unquote(file)):
         raise UnknownStore(url)
     return SQLiteStateBackend(unquote(file), synchronous="normal" if synchronous == "normal" else "full")
+
+
+SMALL_ARTIFACT = 256 * 1024
+"""Artifacts of up to so many bytes go into the store itself, where it has room for both kinds."""
+
+_artifacts: WeakKeyDictionary[StateBackend, ArtifactBackend] = WeakKeyDictionary()
+_artifacts_lock = threading.Lock()
+
+
+def artifacts_of(backend: StateBackend) -> ArtifactBackend | None:
+    """Where the artifacts of a store go by themselves: the same place each time it is asked for. None: nowhere."""
+    own, folder = backend.own_artifacts, backend.artifacts_folder
+    if folder is None:
+        return own
+    with _artifacts_lock:
+        artifacts = _artifacts.get(backend)
+        if artifacts is None:
+            files = FileSystemArtifactBackend(folder, "full" if backend.commit_waits else "normal")
+            artifacts = files if own is None else TieredArtifactBackend(own, files, SMALL_ARTIFACT)
+            _artifacts[backend] = artifacts
+        return artifacts

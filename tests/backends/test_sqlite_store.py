@@ -305,6 +305,10 @@ def test_nothing_of_a_deleted_state_is_left_in_any_table(backend: SQLiteStateBac
         ("find_position", "SEARCH records USING COVERING INDEX sqlite_autoindex_records_1 (state=?)"),
         ("append_record", "SEARCH states USING INTEGER PRIMARY KEY (rowid=?)"),
         ("delete_tags", "SEARCH tags USING COVERING INDEX tags_by_state (state=?)"),
+        ("find_standing", "SEARCH artifacts USING PRIMARY KEY (id=?)"),
+        ("read_artifact", "SEARCH artifact_bodies USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("list_artifacts", "SEARCH artifacts USING PRIMARY KEY (id>?)"),
+        ("delete_pin", "SEARCH pins USING PRIMARY KEY (store_id=? AND state_id=? AND fence=?)"),
     ],
 )
 def test_a_query_walks_an_index_and_sorts_nothing(

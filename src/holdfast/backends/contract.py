@@ -19,6 +19,7 @@ now raises BackendUnavailable (StoreFull where there is no room), and leaves not
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
@@ -26,6 +27,7 @@ from typing import Self
 
 import msgspec
 
+from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.errors import BackendError
 from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
 
@@ -90,6 +92,17 @@ class StateBackend(ABC):
 
     name: str
     """What the store is called in messages; a password never stands in it."""
+
+    own_artifacts: ArtifactBackend | None = None
+    """Where artifacts go that are put nowhere else, if the store has such a place. It is closed with the store."""
+
+    artifacts_folder: str | None = None
+    """A folder beside the store for those that are too large for ``own_artifacts``. It is made when it is needed."""
+
+    @property
+    def store_id(self) -> str:
+        """What tells this store from all others, wherever and however often it is opened: 32 hexadecimal digits."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:32]
 
     @abstractmethod
     def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:

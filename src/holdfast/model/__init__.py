@@ -1,5 +1,6 @@
 """Frozen data without behaviour: words, records, headers, leases, notices, snapshots."""
 
+from holdfast.model.artifacts import ArtifactInfo, ArtifactReference, Content, Pin, checked_artifact_id
 from holdfast.model.header import FORMAT_VERSION, StateHeader, checked_state_id
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.metadata import StateMetadata
@@ -10,7 +11,10 @@ from holdfast.model.words import EventType, ExecutionStatus, ReplayMode, StateSt
 
 __all__ = [
     "FORMAT_VERSION",
+    "ArtifactInfo",
+    "ArtifactReference",
     "CheckpointRecord",
+    "Content",
     "EventNotice",
     "EventRecord",
     "EventType",
@@ -18,6 +22,7 @@ __all__ = [
     "Failure",
     "Holder",
     "Lease",
+    "Pin",
     "Record",
     "ReplayMode",
     "StateHeader",
@@ -25,6 +30,7 @@ __all__ = [
     "StateSnapshot",
     "StateStatus",
     "StorageRecord",
+    "checked_artifact_id",
     "checked_state_id",
     "fingerprint",
 ]

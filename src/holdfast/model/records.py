@@ -58,6 +58,8 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     error: Failure | None = None
     causes: tuple[str, ...] = ()
     """Of a failed event: the addresses of the calls inside it whose failure it passed on."""
+    artifacts: tuple[str, ...] = ()
+    """The ids of the artifacts that the input and the result name."""
 
     @property
     def input_fingerprint(self) -> bytes:
@@ -99,6 +101,10 @@ class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=Fals
     key: str
     at: float
     value: bytes | None
+    artifacts: tuple[str, ...] = ()
+    """The ids of the artifacts that the value names."""
+    is_artifact: bool = False
+    """Whether the key is one of ``set_artifact``, which have a space of their own."""
 
     @property
     def recorded_at(self) -> datetime:

@@ -1,6 +1,12 @@
 """What people who build on Holdfast test with."""
 
-from holdfast.testing.conformance import StateBackendConformance, TurnedClock
+from holdfast.testing.conformance import ArtifactBackendConformance, StateBackendConformance, TurnedClock
 from holdfast.testing.crashing import CrashingBackend, SimulatedCrash
 
-__all__ = ["CrashingBackend", "SimulatedCrash", "StateBackendConformance", "TurnedClock"]
+__all__ = [
+    "ArtifactBackendConformance",
+    "CrashingBackend",
+    "SimulatedCrash",
+    "StateBackendConformance",
+    "TurnedClock",
+]

@@ -7,12 +7,14 @@ run again on the bare backend, and compare the result and the number of executio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, TypeVar
 
+from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.errors import BackendError
-from holdfast.model import Lease, StateHeader, StateStatus
+from holdfast.model import ArtifactInfo, Content, Lease, Pin, StateHeader, StateStatus
+from holdfast.stores import artifacts_of
 
 T = TypeVar("T")
 
@@ -31,14 +33,22 @@ class CrashingBackend(StateBackend):
         self._stop_at = stop_at
         self._when = when
         self.writes = 0
-        """How many writes (claims and appends, each a commit) have been made."""
+        """How many writes (claims, appends and artifacts, each durable by itself) have been made."""
         self.is_stopped = False
         self.commit_waits = backend.commit_waits
         self.inline_when_quick = backend.inline_when_quick
         self.name = backend.name
+        artifacts = artifacts_of(backend)
+        # Large artifacts go there as well, so that they are counted: this store has no folder beside it.
+        self.own_artifacts = None if artifacts is None else _CrashingArtifacts(artifacts, self)
 
-    def _write(self, write: Callable[[], T]) -> T:
-        self._require_alive()
+    @property
+    def store_id(self) -> str:
+        return self._backend.store_id
+
+    def write(self, write: Callable[[], T]) -> T:
+        """Count a write, and make it unless the backend is stopped before it."""
+        self.require_alive()
         self.writes += 1
         is_the_one = self.writes == self._stop_at
         if is_the_one and self._when == "before":
@@ -52,26 +62,26 @@ class CrashingBackend(StateBackend):
         self.is_stopped = True
         raise SimulatedCrash
 
-    def _require_alive(self) -> None:
+    def require_alive(self) -> None:
         if self.is_stopped:
             raise SimulatedCrash
 
     def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:
-        return self._write(lambda: self._backend.acquire(claims))
+        return self.write(lambda: self._backend.acquire(claims))
 
     def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
-        return self._write(lambda: self._backend.append(appends))
+        return self.write(lambda: self._backend.append(appends))
 
     def renew(self, leases: Sequence[Lease], ttl_s: float) -> list[bool]:
         # Called from a thread of the engine, which a dead process does not have.
         return [True] * len(leases) if self.is_stopped else self._backend.renew(leases, ttl_s)
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
-        self._require_alive()
+        self.require_alive()
         return self._backend.read(state_id, after, limit)
 
     def find_state(self, state_id: str) -> StateHeader | None:
-        self._require_alive()
+        self.require_alive()
         return self._backend.find_state(state_id)
 
     def list_states(
@@ -82,11 +92,55 @@ class CrashingBackend(StateBackend):
         pipeline_name: str | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
-        self._require_alive()
+        self.require_alive()
         return self._backend.list_states(tags=tags, status=status, pipeline_name=pipeline_name, limit=limit)
 
     def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
-        return self._write(lambda: self._backend.delete_state(state_id, lease))
+        return self.write(lambda: self._backend.delete_state(state_id, lease))
 
     def close(self) -> None:
         self._backend.close()
+
+
+class _CrashingArtifacts(ArtifactBackend):
+    """The artifacts of a store that dies: a put is one of its writes."""
+
+    def __init__(self, artifacts: ArtifactBackend, store: CrashingBackend) -> None:
+        self._artifacts = artifacts
+        self._store = store
+        self.name = artifacts.name
+        self.waits = artifacts.waits
+
+    def _alive(self) -> ArtifactBackend:
+        self._store.require_alive()
+        return self._artifacts
+
+    def put(self, artifact_id: str, content: Content, pin: Pin | None = None) -> bool:
+        return self._store.write(lambda: self._artifacts.put(artifact_id, content, pin))
+
+    def read(self, artifact_id: str) -> Iterator[bytes]:
+        return self._alive().read(artifact_id)
+
+    def find(self, artifact_id: str) -> ArtifactInfo | None:
+        return self._alive().find(artifact_id)
+
+    def list_artifacts(self, after: str = "", limit: int = 1000) -> list[ArtifactInfo]:
+        return self._alive().list_artifacts(after, limit)
+
+    def delete(self, artifact_id: str, put_at: float) -> bool:
+        return self._alive().delete(artifact_id, put_at)
+
+    def pins(self) -> Mapping[Pin, frozenset[str]]:
+        return self._alive().pins()
+
+    def unpin(self, pins: Sequence[Pin]) -> None:
+        self._alive().unpin(pins)
+
+    def enlist(self, store_id: str, name: str) -> None:
+        self._alive().enlist(store_id, name)
+
+    def stores(self) -> Mapping[str, str]:
+        return self._alive().stores()
+
+    def close(self) -> None:
+        self._artifacts.close()

@@ -7,6 +7,7 @@ caller changes later does not change what is stored.
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
+from holdfast.backends.memory.artifacts import MemoryArtifactBackend
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, PositionTaken, UsageError
 from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
 from holdfast.model.header import utc
@@ -79,6 +81,12 @@ class MemoryStateBackend(StateBackend):
         self._keys = itertools.count(1)
         self._by_id: dict[str, _StoredState] = {}
         self._by_key: dict[int, _StoredState] = {}
+        self._store_id = secrets.token_hex(16)
+        self.own_artifacts = self._artifacts = MemoryArtifactBackend(clock)
+
+    @property
+    def store_id(self) -> str:
+        return self._store_id
 
     def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:
         with self._lock:
@@ -149,6 +157,7 @@ class MemoryStateBackend(StateBackend):
             return True
 
     def close(self) -> None:
+        self._artifacts.close()
         with self._lock:
             self._is_closed = True
             self._by_id.clear()

@@ -18,14 +18,14 @@ import msgspec
 
 from holdfast.backends.sqlite.driver import Connection, connect
 from holdfast.backends.sqlite.faults import translated, translated_os
-from holdfast.backends.sqlite.queries import QUERIES, SCHEMA
+from holdfast.backends.sqlite.queries import MIGRATIONS, QUERIES, SCHEMA
 from holdfast.errors import NotAStore, StoreNotWritable, UnsupportedVersion
 
 APPLICATION_ID = 0x484F4C44
 """``HOLD``: marks an SQLite file as a store."""
 
-SCHEMA_VERSION = 1
-"""The version that ``schema.sql`` makes and this code knows. An older file is brought here by ``_bring_up_to_date``."""
+SCHEMA_VERSION = 2
+"""The version that ``schema.sql`` makes and this code knows. An older file is brought here by ``_migrate``."""
 
 _PAUSE_S = 0.002
 
@@ -154,7 +154,7 @@ def _connect(location: Location) -> Connection:
 
 
 def _bring_up_to_date(connection: Connection, location: Location) -> None:
-    """Make the schema where there is none. This is also the place where an older schema is migrated, under the lock."""
+    """Make the schema where there is none, and the newest one of an older one."""
     connection.pragma("page_size", 4096)
     connection.pragma("synchronous", "full")
     if connection.pragma("page_count") == 0:
@@ -162,7 +162,8 @@ def _bring_up_to_date(connection: Connection, location: Location) -> None:
     _require_store(connection, location)
     _use_wal(connection, location)
     # Reading opens the log, so that this connection, which closes last, is also the one that clears it away.
-    connection.pragma("user_version")
+    if connection.pragma("user_version") < SCHEMA_VERSION:
+        _migrate(connection)
 
 
 def _create_schema(connection: Connection) -> None:
@@ -171,6 +172,17 @@ def _create_schema(connection: Connection) -> None:
     # Whoever had the lock before may have done it.
     if cursor.execute(QUERIES["count_tables"]).get == 0:
         cursor.execute(SCHEMA)
+    cursor.execute(QUERIES["commit"])
+
+
+def _migrate(connection: Connection) -> None:
+    """All steps in one transaction: a file is of one version or of another, never in between."""
+    cursor = connection.cursor()
+    cursor.execute(QUERIES["begin"])
+    # Whoever had the lock before may have done it.
+    found: int = connection.pragma("user_version")
+    for version in range(found + 1, SCHEMA_VERSION + 1):
+        cursor.execute(MIGRATIONS[version])
     cursor.execute(QUERIES["commit"])
 
 

@@ -22,8 +22,17 @@ def _named_queries(text: str) -> dict[str, str]:
     return {name: _without_comments(sql) for name, sql in zip(parts[::2], parts[1::2], strict=True)}
 
 
+def _migrations() -> dict[int, str]:
+    names = (entry.name for entry in files("holdfast.backends.sqlite").joinpath("migrations").iterdir())
+    numbered = sorted(name for name in names if name.endswith(".sql"))
+    return {int(name.partition("_")[0]): _text(f"migrations/{name}") for name in numbered}
+
+
 SCHEMA = _text("schema.sql")
 """The statements that make an empty file a store."""
+
+MIGRATIONS = _migrations()
+"""The statements that lead to a version from the one before it, by that version."""
 
 QUERIES = _named_queries(_text("queries.sql"))
 """The statements of ``queries.sql`` by their names."""

@@ -118,3 +118,75 @@ WHERE first.tag = :tag
       )
   )
 ORDER BY first.created_at DESC, first.state DESC LIMIT :limit;
+
+-- name: find_store_id
+-- What tells this store from all others.
+SELECT store_id FROM identity;
+
+-- name: find_deleted_put_at
+-- The greatest put_at of all artifacts that were deleted, or 0.
+SELECT deleted_put_at FROM identity;
+
+-- name: note_deleted
+-- Remembers the put_at of an artifact that is being deleted.
+UPDATE identity SET deleted_put_at = max(deleted_put_at, ?);
+
+-- name: find_standing
+-- An artifact with what decides whether it has to be put anew. The length of a body is known without reading it.
+SELECT artifacts.body, put_at, size, is_compressed, length(artifact_bodies.body)
+FROM artifacts LEFT JOIN artifact_bodies ON artifact_bodies.key = artifacts.body
+WHERE id = ?;
+
+-- name: find_artifact
+-- What is known of an artifact.
+SELECT size, put_at FROM artifacts WHERE id = ?;
+
+-- name: read_artifact
+-- The content of an artifact, as it is kept.
+SELECT size, is_compressed, artifact_bodies.body
+FROM artifacts JOIN artifact_bodies ON artifact_bodies.key = artifacts.body
+WHERE id = ?;
+
+-- name: list_artifacts
+-- The artifacts behind an id, in order.
+SELECT id, size, put_at FROM artifacts WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: insert_body
+-- The content of a new artifact; its key is the last rowid.
+INSERT INTO artifact_bodies (body) VALUES (?);
+
+-- name: insert_artifact
+-- A new artifact, after its body.
+INSERT INTO artifacts (id, put_at, size, is_compressed, body) VALUES (?, ?, ?, ?, ?);
+
+-- name: put_again
+-- Makes the time of an artifact that is there a later one.
+UPDATE artifacts SET put_at = ? WHERE id = ?;
+
+-- name: delete_artifact
+-- An artifact whose put_at was checked in the same transaction, after its body.
+DELETE FROM artifacts WHERE id = ?;
+
+-- name: delete_body
+-- The content of an artifact.
+DELETE FROM artifact_bodies WHERE key = ?;
+
+-- name: insert_pin
+-- Says whose lease keeps an artifact; saying it twice is harmless.
+INSERT OR IGNORE INTO pins (store_id, state_id, fence, artifact) VALUES (?, ?, ?, ?);
+
+-- name: list_pins
+-- All pins, with what they pin.
+SELECT store_id, state_id, fence, artifact FROM pins;
+
+-- name: delete_pin
+-- Forgets all that one lease pins.
+DELETE FROM pins WHERE store_id = ? AND state_id = ? AND fence = ?;
+
+-- name: enlist_store
+-- Notes that the records of a store name artifacts here; the newest name counts.
+INSERT INTO stores (store_id, name) VALUES (?, ?) ON CONFLICT (store_id) DO UPDATE SET name = excluded.name;
+
+-- name: list_stores
+-- The enlisted stores.
+SELECT store_id, name FROM stores;

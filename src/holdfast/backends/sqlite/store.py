@@ -1,27 +1,23 @@
 """States in one SQLite file. The format, its invariants and what is true after a crash open ``schema.sql``.
 
-One connection writes and checkpoints, under a lock; another only reads, under a lock of its own, so that reading a long
-journal holds up no commit. Several backends, in one process or in many, may have the same file open. Nothing here
-decides what a record means.
+Several backends, in one process or in many, may have the same file open. Nothing here decides what a record means.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal, NoReturn, cast
+from collections.abc import Callable, Sequence
+from typing import Literal, cast
 
-import apsw
 import msgspec
 
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.backends.sqlite.appends import Appender, insert_tags
-from holdfast.backends.sqlite.connection import locate, open_reader, open_writer
-from holdfast.backends.sqlite.driver import Bindings, Connection, Cursor
-from holdfast.backends.sqlite.faults import translated
+from holdfast.backends.sqlite.artifacts import SQLiteArtifactBackend
+from holdfast.backends.sqlite.connection import locate
+from holdfast.backends.sqlite.database import Database
+from holdfast.backends.sqlite.driver import Cursor
 from holdfast.backends.sqlite.queries import QUERIES
 from holdfast.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, UsageError
@@ -33,6 +29,8 @@ class SQLiteStateBackend(StateBackend):
 
     ``synchronous="full"`` waits for the disk at every commit and loses nothing when the machine dies; ``"normal"`` does
     not wait, and loses nothing when the process dies. Raises NotAStore, UnsupportedVersion or StoreNotWritable.
+
+    Small artifacts are in the file too; those that are too large for that belong into the folder beside it.
     """
 
     def __init__(
@@ -46,21 +44,25 @@ class SQLiteStateBackend(StateBackend):
             raise UsageError(
                 f"synchronous={synchronous!r} is no setting of an SQLite store.", "Use 'full' or 'normal'."
             )
-        self._location = locate(path, busy_timeout_s)
-        self.name = self._location.name
+        location = locate(path, busy_timeout_s)
+        self.name = location.name
+        self.artifacts_folder = f"{location.path}-artifacts"
         self.commit_waits = synchronous == "full"
         self.inline_when_quick = True
         self._clock = clock
-        self._writing = threading.Lock()
-        self._reading = threading.Lock()
-        self._is_closed = False
-        self._writer = open_writer(self._location, synchronous)
-        self._cursor = self._writer.cursor()
-        self._appender = Appender(self._writer, self._cursor)
-        self._reader: Connection | None = None
+        self._database = Database(location, synchronous)
+        self._appender = Appender(self._database.writer, self._database.cursor)
+        self._store_id = ""
+        self.own_artifacts = self._artifacts = SQLiteArtifactBackend(self._database, clock)
+
+    @property
+    def store_id(self) -> str:
+        if not self._store_id:
+            ((self._store_id,),) = self._database.fetch("find_store_id", ())
+        return self._store_id
 
     def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:
-        with self._transaction() as cursor:
+        with self._database.transaction() as cursor:
             # Asked for under the lock: waiting for it must not eat up the leases.
             now = self._clock()
             grants = [self._answer(cursor, claim, now) for claim in claims]
@@ -70,29 +72,30 @@ class SQLiteStateBackend(StateBackend):
         return grants
 
     def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
-        with self._writing:
-            if self._is_closed:
-                self._refuse_closed()
+        database = self._database
+        with database.writing:
+            if database.is_closed:
+                database.refuse_closed()
             try:
                 return self._appender.append(appends)
             except BaseException as error:
-                self._give_up(error)
+                database.give_up(error)
 
     def renew(self, leases: Sequence[Lease], ttl_s: float) -> list[bool]:
-        with self._transaction() as cursor:
+        with self._database.transaction() as cursor:
             until = self._clock() + ttl_s
             answers: list[bool] = []
             for lease in leases:
                 cursor.execute(QUERIES["renew_lease"], (until, lease.key, lease.fence))
-                answers.append(self._writer.changes() == 1)
+                answers.append(self._database.writer.changes() == 1)
         return answers
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
-        rows = self._fetch("read_records", (state_id, after, -1 if limit is None else max(limit, 0)))
+        rows = self._database.fetch("read_records", (state_id, after, -1 if limit is None else max(limit, 0)))
         return cast("list[tuple[int, bytes]]", rows)
 
     def find_state(self, state_id: str) -> StateHeader | None:
-        rows = self._fetch("find_header", (state_id,))
+        rows = self._database.fetch("find_header", (state_id,))
         return standing_from_row(rows[0], self._clock()).header if rows else None
 
     def list_states(
@@ -105,20 +108,20 @@ class SQLiteStateBackend(StateBackend):
     ) -> list[StateHeader]:
         wanted = {"status": status and status.value, "pipeline_name": pipeline_name, "limit": max(limit, 0)}
         if tags:
-            rows = self._fetch(
+            rows = self._database.fetch(
                 "list_by_tag", {**wanted, "tag": tags[0], "tags": msgspec.json.encode(tags[1:]).decode()}
             )
         elif pipeline_name is not None:
-            rows = self._fetch("list_by_pipeline", wanted)
+            rows = self._database.fetch("list_by_pipeline", wanted)
         elif status is not None:
-            rows = self._fetch("list_by_status", wanted)
+            rows = self._database.fetch("list_by_status", wanted)
         else:
-            rows = self._fetch("list_newest", wanted)
+            rows = self._database.fetch("list_newest", wanted)
         now = self._clock()
         return [standing_from_row(row, now).header for row in rows]
 
     def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
-        with self._transaction() as cursor:
+        with self._database.transaction() as cursor:
             now = self._clock()
             standing = self._standing(cursor, state_id, now)
             if standing is None:
@@ -134,12 +137,8 @@ class SQLiteStateBackend(StateBackend):
         return True
 
     def close(self) -> None:
-        with self._writing, self._reading:
-            self._is_closed = True
-            # The writer last: the one that closes last is the one that checkpoints.
-            if self._reader is not None:
-                self._reader.close()
-            self._writer.close()
+        self._artifacts.close()
+        self._database.close()
 
     def _answer(self, cursor: Cursor, claim: Claim, now: float) -> Grant | None:
         standing = self._standing(cursor, claim.header.state_id, now)
@@ -162,7 +161,7 @@ class SQLiteStateBackend(StateBackend):
 
     def _create(self, cursor: Cursor, claim: Claim, now: float) -> Grant:
         cursor.execute(QUERIES["insert_state"], row_of_claim(claim, now))
-        key = self._writer.last_insert_rowid()
+        key = self._database.writer.last_insert_rowid()
         insert_tags(cursor, key, claim.header.metadata)
         cursor.executemany(QUERIES["insert_record"], [(key, seq, body) for seq, body in enumerate(claim.bodies, 1)])
         header = msgspec.structs.replace(claim.header, position=len(claim.bodies), holder=claim.holder)
@@ -171,40 +170,3 @@ class SQLiteStateBackend(StateBackend):
     def _standing(self, cursor: Cursor, state_id: str, now: float) -> Standing | None:
         rows = cursor.execute(QUERIES["find_header"], (state_id,)).fetchall()
         return standing_from_row(rows[0], now) if rows else None
-
-    @contextmanager
-    def _transaction(self) -> Generator[Cursor]:
-        with self._writing:
-            if self._is_closed:
-                self._refuse_closed()
-            try:
-                self._cursor.execute(QUERIES["begin"])
-                yield self._cursor
-                self._cursor.execute(QUERIES["commit"])
-            except BaseException as error:
-                self._give_up(error)
-
-    def _give_up(self, error: BaseException) -> NoReturn:
-        """Roll back whatever was going on, so that the connection serves the next call, and raise what it means."""
-        system_errno = self._writer.system_errno
-        # SQLite has rolled back by itself after some errors, and refuses to do it twice.
-        if self._writer.in_transaction:
-            self._cursor.execute(QUERIES["rollback"])
-        if isinstance(error, apsw.Error):
-            raise translated(error, self.name, self._location.path, system_errno) from error
-        raise error
-
-    def _fetch(self, query: str, bindings: Bindings) -> list[tuple[Any, ...]]:
-        with self._reading:
-            if self._is_closed:
-                self._refuse_closed()
-            if self._reader is None:
-                self._reader = open_reader(self._location)
-            try:
-                return self._reader.execute(QUERIES[query], bindings).fetchall()
-            except apsw.Error as error:
-                system_errno = self._reader.system_errno
-                raise translated(error, self.name, self._location.path, system_errno) from error
-
-    def _refuse_closed(self) -> NoReturn:
-        raise UsageError(f"The store {self.name} is closed.", "Open it again, and close it when everything is done.")

@@ -42,6 +42,12 @@ class StateBackendConformance(LeaseConformance, JournalConformance, StateConform
         assert self.backend.name != ""
         assert self.backend.commit_waits in (True, False)
 
+    def test_a_store_has_an_id_that_stays_when_it_is_opened_again(self) -> None:
+        store_id = self.backend.store_id
+        assert (32, set()) == (len(store_id), set(store_id) - set("0123456789abcdef"))
+        assert store_id == self.backend.store_id
+        assert store_id == self.opened_again().store_id
+
     def test_everything_is_there_when_the_store_is_opened_again(self) -> None:
         metadata = StateMetadata(tags=["x"], pipeline_name="p", custom_data={"k": 1})
         lease = self.lease(header=new_header("kelp", metadata=metadata, agent="m:a"))

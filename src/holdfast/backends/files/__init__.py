@@ -1,0 +1,5 @@
+"""Artifacts in a folder."""
+
+from holdfast.backends.files.artifacts import FileSystemArtifactBackend
+
+__all__ = ["FileSystemArtifactBackend"]
