@@ -1,12 +1,17 @@
 """Records to the bytes that a backend stores, and back.
 
-    frame    = checksum version record
-    checksum = 4 bytes, big-endian: CRC-32 over version and record, begun with the checksum of the frame before;
+    frame    = checksum version body
+    checksum = 4 bytes, big-endian: CRC-32 over version and body, begun with the checksum of the frame before;
                the first frame of a state begins with the CRC-32 of its id
-    version  = 1 byte: the format version
+    version  = 1 byte: 1 a plain record, 2 a sealed one
+    body     = 1: record
+               2: key id (4 bytes) nonce (12 bytes) ciphertext of record (as long as it) tag (16 bytes), as
+                  ``codec/encryption.py`` seals it for the place "record", id of the state, number (8 bytes, big-endian)
     record   = msgpack array [tag, field, …] in the order of the fields in ``model/records.py``
 
 So a frame that is damaged, missing, repeated, swapped or moved to another state does not fit its place in the chain.
+The chain runs over the bytes as they are stored, so it is checked without a key. It guards against accidents: anybody
+can compute it. Against forgery there is the seal, which only those can make who have the key.
 """
 
 from __future__ import annotations
@@ -17,10 +22,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from holdfast.errors import StateCorrupted, UnsupportedVersion
+from holdfast.codec.encryption import RecordCipher
+from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
 from holdfast.model import FORMAT_VERSION, Record
 
-_VERSION = bytes([FORMAT_VERSION])
+SEALED_VERSION = 2
+"""The version of a frame whose record is sealed."""
+
+_PLAIN = bytes([FORMAT_VERSION])
+_SEALED = bytes([SEALED_VERSION])
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _crc32 = zlib.crc32
@@ -32,9 +42,12 @@ def first_link(state_id: str) -> int:
     return _crc32(state_id.encode())
 
 
-def to_frame(record: Record, link: int) -> tuple[bytes, int]:
-    """The frame of a record that follows the frame with checksum ``link``, and its own checksum."""
-    body = _VERSION + _encode(record)
+def to_frame(record: Record, link: int, cipher: RecordCipher | None = None) -> tuple[bytes, int]:
+    """The frame of a record that follows the frame with checksum ``link``, and its own checksum.
+
+    With the cipher of its state the record is sealed.
+    """
+    body = _PLAIN + _encode(record) if cipher is None else _SEALED + cipher.seal(_encode(record), record.seq)
     checksum = _crc32(body, link)
     return checksum.to_bytes(4, "big") + body, checksum
 
@@ -49,10 +62,15 @@ def last_link(state_id: str, frames: list[tuple[int, bytes]]) -> int:
     return link_of(frames[-1][1]) if frames else first_link(state_id)
 
 
-def from_frames(state_id: str, frames: Iterable[tuple[int, bytes]], link: int | None = None) -> Iterator[Record]:
-    """The records of a state from their frames. Raises StateCorrupted or UnsupportedVersion, naming the first bad one.
+def from_frames(
+    state_id: str, frames: Iterable[tuple[int, bytes]], link: int | None = None, cipher: RecordCipher | None = None
+) -> Iterator[Record]:
+    """The records of a state from their frames, in order. The first bad one is named, and ends it.
 
     ``link`` is the checksum of the frame before the first one given; None where the frames begin with the first.
+    ``cipher`` is that of the state; with None only plain records are read.
+
+    Raises StateCorrupted, UnsupportedVersion, WrongKey or NotEncrypted.
     """
     before = first_link(state_id) if link is None else link
     seq = 0
@@ -61,12 +79,26 @@ def from_frames(state_id: str, frames: Iterable[tuple[int, bytes]], link: int | 
             checksum, version = _read_head(frame)
             if checksum != _crc32(frame[4:], before):
                 raise StateCorrupted(state_id, seq, "its checksum does not fit its bytes and the record before it")
-            if version != FORMAT_VERSION:
-                raise UnsupportedVersion(f"Record {seq} of state {state_id!r}", version, FORMAT_VERSION)
-            record = _decode(frame[5:])
+            is_plain = version == FORMAT_VERSION and cipher is None
+            record = _decode(frame[5:] if is_plain else _opened(state_id, seq, frame, cipher))
             if record.seq != seq:
                 raise StateCorrupted(state_id, seq, f"it says that it is record {record.seq}")
             before = checksum
             yield record
-    except (msgspec.MsgspecError, struct.error, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, struct.error, UnicodeDecodeError, RecursionError) as error:
         raise StateCorrupted(state_id, seq, f"it cannot be read ({error})") from error
+
+
+def _opened(state_id: str, seq: int, frame: bytes, cipher: RecordCipher | None) -> bytes:
+    """The encoded record in a frame that is sealed, or should be."""
+    version, body = frame[4], frame[5:]
+    if version == SEALED_VERSION and cipher is not None:
+        return cipher.open(body, seq)
+    what = f"Record {seq} of state {state_id!r}"
+    if version not in (FORMAT_VERSION, SEALED_VERSION):
+        raise UnsupportedVersion(what, version, SEALED_VERSION)
+    if cipher is None:
+        raise WrongKey(what, "it is encrypted, and no key is given")
+    if not cipher.accept_plain:
+        raise NotEncrypted(what)
+    return body

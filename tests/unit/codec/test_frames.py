@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.codec.frames import first_link, from_frames, last_link, link_of, to_frame
-from holdfast.errors import StateCorrupted, UnsupportedVersion
+from holdfast.codec.encryption import RecordCipher
+from holdfast.codec.frames import SEALED_VERSION, first_link, from_frames, last_link, link_of, to_frame
+from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
+from holdfast.keys import Encryption
 from holdfast.model import (
     FORMAT_VERSION,
     CheckpointRecord,
@@ -57,19 +59,41 @@ RECORDS: list[Record] = [
 ]
 
 
-def frames_of(state_id: str, records: list[Record]) -> Frames:
+KEY = Encryption(bytes(range(32)))
+LENIENT = Encryption(bytes(range(32)), accept_plain=True)
+OTHER_KEY = Encryption(bytes(range(1, 33)))
+
+
+def frames_of(state_id: str, records: list[Record], encryption: Encryption | None = None) -> Frames:
     link, frames = first_link(state_id), Frames()
+    cipher = None if encryption is None else RecordCipher(encryption, state_id)
     for record in records:
-        frame, link = to_frame(record, link)
+        frame, link = to_frame(record, link, cipher)
         frames.append((record.seq, frame))
     return frames
 
 
 FRAMES = frames_of("kelp-42", RECORDS)
+SEALED = frames_of("kelp-42", RECORDS, KEY)
 
 
-def read(frames: Frames, state_id: str = "kelp-42", link: int | None = None) -> list[Record]:
-    return list(from_frames(state_id, frames, link))
+def read(
+    frames: Frames, state_id: str = "kelp-42", link: int | None = None, cipher: RecordCipher | None = None
+) -> list[Record]:
+    return list(from_frames(state_id, frames, link, cipher))
+
+
+def read_sealed(frames: Frames, state_id: str = "kelp-42", encryption: Encryption = KEY) -> list[Record]:
+    return read(frames, state_id, cipher=RecordCipher(encryption, state_id))
+
+
+def rechained(bodies: list[bytes], state_id: str = "kelp-42") -> Frames:
+    """Frames with these versions and bodies, numbered and chained anew, as a forger would do it."""
+    link, frames = first_link(state_id), Frames()
+    for seq, body in enumerate(bodies, start=1):
+        frames.append((seq, checked(body, link)))
+        link = link_of(frames[-1][1])
+    return frames
 
 
 def renumbered(bodies: list[bytes]) -> Frames:
@@ -108,7 +132,7 @@ def test_every_status_of_an_event_comes_back_as_itself(status: ExecutionStatus) 
 def test_a_frame_is_checksum_version_and_record() -> None:
     record = StorageRecord(seq=1, key="k", at=2.0, value=b"v")
     frame, link = to_frame(record, first_link("s"))
-    assert bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v"]) == frame[4:]
+    assert bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False]) == frame[4:]
     assert zlib.crc32(frame[4:], zlib.crc32(b"s")) == link == int.from_bytes(frame[:4], "big")
 
 
@@ -187,12 +211,13 @@ def test_a_record_that_says_another_number_is_noticed() -> None:
         read([(1, frame)], "s")
 
 
-@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 255])
-def test_a_version_that_is_not_known_is_refused_clearly(version: int) -> None:
+@pytest.mark.parametrize("cipher", [None, RecordCipher(KEY, "s"), RecordCipher(LENIENT, "s")])
+@pytest.mark.parametrize("version", [0, SEALED_VERSION + 1, 255])
+def test_a_version_that_is_not_known_is_refused_clearly(version: int, cipher: RecordCipher | None) -> None:
     frame = checked(bytes([version]) + b"whatever", first_link("s"))
     with pytest.raises(UnsupportedVersion) as caught:
-        read([(1, frame)], "s")
-    assert ("Record 1 of state 's'", version, FORMAT_VERSION) == caught.value.args
+        read([(1, frame)], "s", cipher=cipher)
+    assert ("Record 1 of state 's'", version, SEALED_VERSION) == caught.value.args
 
 
 @pytest.mark.parametrize(
@@ -209,16 +234,20 @@ def test_a_version_that_is_not_known_is_refused_clearly(version: int) -> None:
         msgspec.msgpack.encode({"seq": 1}),
         msgspec.msgpack.encode([3, 1, "k", 2.0, None]) + b"\x00",
         b"\x95\x03\x01\xa1\xff\xcb" + bytes(8) + b"\xc0",
+        b"\x98\x03\x01\xa1k\xcb" + bytes(8) + b"\xc0\x90\xc2" + b"\x91" * 100_000 + b"\xc0",
     ],
+    ids=lambda record: record[:12].hex(),
 )
-def test_a_record_that_makes_no_sense_is_noticed_even_with_a_fitting_checksum(record: bytes) -> None:
-    frame = checked(bytes([FORMAT_VERSION]) + record, first_link("s"))
-    with pytest.raises(StateCorrupted, match=r"damaged at record 1: it cannot be read"):
-        read([(1, frame)], "s")
+def test_a_record_that_makes_no_sense_is_noticed_even_with_a_fitting_checksum_or_seal(record: bytes) -> None:
+    plain = bytes([FORMAT_VERSION]) + record
+    sealed = bytes([SEALED_VERSION]) + RecordCipher(KEY, "s").seal(record, 1)
+    for body, cipher in ((plain, None), (sealed, RecordCipher(KEY, "s"))):
+        with pytest.raises(StateCorrupted, match=r"damaged at record 1: it cannot be read"):
+            read([(1, checked(body, first_link("s")))], "s", cipher=cipher)
 
 
 def test_fields_that_a_later_version_adds_at_the_end_are_passed_over() -> None:
-    body = bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", "new field"])
+    body = bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, "new field"])
     assert [StorageRecord(1, "k", 2.0, b"v")] == read([(1, checked(body, first_link("s")))], "s")
 
 
@@ -263,3 +292,123 @@ EVENTS = st.builds(
 @given(EVENTS, TEXT)
 def test_any_record_comes_back_as_it_was(record: Any, state_id: str) -> None:
     assert [record] == read(frames_of(state_id, [record]), state_id)
+
+
+def test_a_sealed_journal_comes_back_as_it_was_written() -> None:
+    assert RECORDS == read_sealed(SEALED)
+    assert [type(record) for record in RECORDS] == [type(record) for record in read_sealed(SEALED)]
+
+
+def test_a_sealed_frame_is_checksum_version_and_sealed_record() -> None:
+    record = StorageRecord(seq=7, key="k", at=2.0, value=b"v")
+    cipher = RecordCipher(KEY, "s")
+    frame, link = to_frame(record, 9, cipher)
+    assert zlib.crc32(frame[4:], 9) == link == int.from_bytes(frame[:4], "big")
+    assert bytes([SEALED_VERSION]) == frame[4:5]
+    place = b"records" + (7).to_bytes(8, "big")
+    assert msgspec.msgpack.encode(record) == KEY.open(frame[5:], place, "It")
+    assert 4 + 1 + 32 + len(msgspec.msgpack.encode(record)) == len(frame)
+
+
+def test_nothing_of_a_record_stands_in_its_sealed_frame() -> None:
+    secret = b"the kelp grips the rock"
+    record = StorageRecord(seq=1, key=secret.decode(), at=2.0, value=secret)
+    assert secret in frames_of("s", [record])[0][1]
+    assert secret not in frames_of("s", [record], KEY)[0][1]
+
+
+def test_the_chain_of_sealed_frames_is_that_of_their_bytes() -> None:
+    link = first_link("kelp-42")
+    for _, frame in SEALED:
+        link = zlib.crc32(frame[4:], link)
+        assert link == link_of(frame)
+    assert link == last_link("kelp-42", SEALED)
+
+
+@pytest.mark.parametrize("start", range(len(SEALED)))
+def test_the_rest_of_a_sealed_journal_is_read_from_the_link_before_it(start: int) -> None:
+    link = last_link("kelp-42", SEALED[:start])
+    assert RECORDS[start:] == read(SEALED[start:], "kelp-42", link, RecordCipher(KEY, "kelp-42"))
+
+
+@pytest.mark.parametrize("number", range(len(SEALED)))
+def test_every_flipped_bit_of_a_sealed_frame_is_noticed(number: int) -> None:
+    seq, frame = SEALED[number]
+    for place in range(len(frame)):
+        for bit in range(8):
+            damaged = bytearray(frame)
+            damaged[place] ^= 1 << bit
+            with pytest.raises(StateCorrupted) as caught:
+                read_sealed([*SEALED[:number], (seq, bytes(damaged)), *SEALED[number + 1 :]])
+            assert seq == caught.value.seq
+
+
+@pytest.mark.parametrize("number", range(len(SEALED)))
+def test_every_bit_that_a_forger_flips_is_noticed(number: int) -> None:
+    bodies = [frame[4:] for _, frame in SEALED]
+    for place in range(len(bodies[number])):
+        for bit in range(8):
+            forged = bytearray(bodies[number])
+            forged[place] ^= 1 << bit
+            wanted = WrongKey if place else (UnsupportedVersion, NotEncrypted)
+            with pytest.raises(wanted, match=f"Record {number + 1} of state 'kelp-42'"):
+                read_sealed(rechained([*bodies[:number], bytes(forged), *bodies[number + 1 :]]))
+
+
+@pytest.mark.parametrize("number", range(len(SEALED)))
+def test_every_cut_that_a_forger_makes_is_noticed(number: int) -> None:
+    bodies = [frame[4:] for _, frame in SEALED]
+    for length in range(1, len(bodies[number])):
+        with pytest.raises(WrongKey):
+            read_sealed(rechained([*bodies[:number], bodies[number][:length], *bodies[number + 1 :]]))
+
+
+def test_sealed_records_that_are_swapped_and_chained_anew_are_noticed() -> None:
+    bodies = [frame[4:] for _, frame in SEALED]
+    for order in permutations(range(len(bodies))):
+        if list(order) != sorted(order):
+            with pytest.raises(WrongKey):
+                read_sealed(rechained([bodies[place] for place in order]))
+
+
+def test_a_sealed_record_of_another_state_is_noticed_although_it_is_chained_anew() -> None:
+    foreign = rechained([frame[4:] for _, frame in SEALED], "kelp-43")
+    with pytest.raises(WrongKey, match="Record 1 of state 'kelp-43' cannot be decrypted: it was changed"):
+        read_sealed(foreign, "kelp-43")
+
+
+def test_a_sealed_record_that_says_another_number_is_noticed() -> None:
+    body = bytes([SEALED_VERSION]) + RecordCipher(KEY, "s").seal(msgspec.msgpack.encode(RECORDS[1]), 1)
+    with pytest.raises(StateCorrupted, match=r"damaged at record 1: it says that it is record 2"):
+        read_sealed(rechained([body], "s"), "s")
+
+
+def test_a_forged_plain_record_is_refused_where_a_key_is_given() -> None:
+    with pytest.raises(NotEncrypted, match=r"Record 1 of state 'kelp-42' is not encrypted although a key is given"):
+        read_sealed(FRAMES)
+    mixed = rechained([*(frame[4:] for _, frame in SEALED[:3]), *(frame[4:] for _, frame in FRAMES[3:])])
+    with pytest.raises(NotEncrypted, match=r"Record 4 of state 'kelp-42'"):
+        read_sealed(mixed)
+
+
+def test_records_from_before_encryption_are_read_where_they_are_accepted() -> None:
+    mixed = rechained([*(frame[4:] for _, frame in FRAMES[:3]), *(frame[4:] for _, frame in SEALED[3:])])
+    assert RECORDS == read_sealed(FRAMES, encryption=LENIENT)
+    assert RECORDS == read_sealed(mixed, encryption=LENIENT)
+    assert RECORDS == read_sealed(SEALED, encryption=LENIENT)
+
+
+def test_a_sealed_record_is_not_read_without_a_key() -> None:
+    with pytest.raises(WrongKey, match=r"Record 1 of state 'kelp-42' .*: it is encrypted, and no key is given"):
+        read(SEALED)
+
+
+def test_a_sealed_record_is_not_read_with_another_key() -> None:
+    with pytest.raises(WrongKey, match=r"Record 1 of state 'kelp-42' .* it needs the key with the id [0-9a-f]{8}, and"):
+        read_sealed(SEALED, encryption=OTHER_KEY)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(EVENTS, TEXT)
+def test_any_record_comes_back_from_its_seal(record: Any, state_id: str) -> None:
+    assert [record] == read_sealed(frames_of(state_id, [record], KEY), state_id)
