@@ -8,45 +8,30 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
+from collections import deque
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from enum import Enum
 from typing import Any, cast
 
-import msgspec
 import ormsgpack
 
-from holdfast.codec.classes import FAMILIES
+from holdfast.cli.summaries import Instance, summary
 from holdfast.codec.kinds import Opaque
-from holdfast.codec.standard import STANDARD_KINDS
+from holdfast.codec.python_types.standard import STANDARD_KINDS
+from holdfast.codec.user_types.classes import FAMILIES
 from holdfast.errors import ValueNotReadable
 
-_STANDARD = {kind.tag: kind for kind in STANDARD_KINDS.values()}
+__all__ = ["Instance", "cut", "plain", "preview", "read"]
+
+_STANDARD = {kind.tag: (cls.__name__, kind) for cls, kind in STANDARD_KINDS.items()}
 _FAMILY = {kind.tag: family for family, kind in FAMILIES.items()}
+_REGISTERED = 36
 _UNREADABLE = (ValueNotReadable, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
-class Instance(msgspec.Struct, frozen=True):
-    """An instance of a class that is not looked for: what it is called, and what it is made of."""
-
-    type_name: str
-    parts: Any
-    """A dict of fields, the arguments of an exception as a list, or what stands for a member of an enum."""
-
-    def __repr__(self) -> str:
-        name = self.type_name.rpartition(":")[2]
-        match self.parts:
-            case dict():
-                fields = cast("dict[str, object]", self.parts)
-                return f"{name}({', '.join(f'{key}={value!r}' for key, value in fields.items())})"
-            case list():
-                return f"{name}({', '.join(map(repr, cast('list[object]', self.parts)))})"
-            case _:
-                return f"{name}.{self.parts}"
-
-
 def read(data: bytes) -> Any:
-    """The value that the bytes stand for, with an Instance for each instance of a class."""
+    """The value that the bytes stand for, with an Instance for each instance of a class or a library."""
     try:
         return ormsgpack.unpackb(data, ext_hook=_build)
     except _UNREADABLE:
@@ -55,14 +40,35 @@ def read(data: bytes) -> Any:
 
 def _build(tag: int, data: bytes) -> Any:
     inside = ormsgpack.unpackb(data, ext_hook=_build)
-    family = _FAMILY.get(tag)
-    if family == "an enum":
-        name, member, value = inside
-        return Instance(name, value if member is None else member)
+    try:
+        return _shown(tag, inside)
+    except _UNREADABLE:
+        # A tag of a later version, a class that is not imported, or an instance where only a hashable thing can stand.
+        name, _ = _STANDARD.get(tag, (f"value with tag {tag}", None))
+        return Instance(name, inside if isinstance(inside, list) else [inside])
+
+
+def _shown(tag: int, inside: Any) -> Any:
+    if tag in _STANDARD:
+        value = _STANDARD[tag][1].build(inside)
+        return Instance(value.type_name, {}) if isinstance(value, Opaque) else value
+    if tag in _FAMILY:
+        return _instance(tag, inside[0], inside)
+    if tag != _REGISTERED:
+        return summary(tag, inside)
+    name, _, family, parts = inside
+    if isinstance(family, int):
+        return _instance(family, name, parts)
     if family is not None:
-        return Instance(inside[0], inside[1])
-    value = _STANDARD[tag].build(inside)
-    return Instance(value.type_name, {}) if isinstance(value, Opaque) else value
+        return Instance(name, {family: f"{len(parts)} bytes"})
+    return Instance(name, parts if isinstance(parts, dict) else [parts])
+
+
+def _instance(tag: int, name: str, parts: Any) -> Instance:
+    if _FAMILY[tag] == "an enum":
+        _, member, value = parts
+        return Instance(name, value if member is None else member)
+    return Instance(name, parts[1])
 
 
 def preview(value: object, width: int) -> str:
@@ -106,6 +112,6 @@ def _plain_object(value: Any) -> Any:
     for method in ("_asdict", "model_dump"):  # a named tuple, a pydantic model
         if callable(as_dict := getattr(value, method, None)):
             return plain(as_dict())
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
         return [plain(item) for item in cast("list[object]", value)]
     return str(value)

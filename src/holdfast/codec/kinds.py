@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -28,6 +28,20 @@ class Kind(msgspec.Struct, frozen=True):
     """From a value to its parts, each lowered."""
     build: Callable[[Any], Any]
     """From the parts, each built already, to the value. Checks what it is given: the parts come from stored bytes."""
+
+
+def listed(part: Any) -> list[Any]:
+    """A part that was written as a list. Others can be gone through as well, and a range or a network has no end."""
+    if type(part) is not list:
+        raise TypeError("a part of it is no list")
+    return cast("list[Any]", part)
+
+
+def mapped(part: Any) -> dict[Any, Any]:
+    """A part that was written as a map."""
+    if type(part) is not dict:
+        raise TypeError("a part of it is no map")
+    return cast("dict[Any, Any]", part)
 
 
 class Opaque(msgspec.Struct, frozen=True):

@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
 from datetime import datetime, time, timezone
 from types import NoneType
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from holdfast.codec.classes import FAMILIES, MADE_FROM, kind_of_class
 from holdfast.codec.kinds import Lower, NotStorable
-from holdfast.codec.standard import STANDARD_KINDS
+from holdfast.codec.library_types.optional import parts_with_places
+from holdfast.codec.python_types.containers import lower_factory
+from holdfast.codec.python_types.standard import STANDARD_KINDS
+from holdfast.codec.secrets import MissingSecret, kind_of_secret
 from holdfast.errors import ValueNotStorable
+from holdfast.model.artifacts import ArtifactReference
 
 MAX_DEPTH = 200
 _SCALARS = frozenset({NoneType, bool, int, float, str, bytes})
+_MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
+_WHOLE = frozenset({*STANDARD_KINDS, ArtifactReference, MissingSecret})
 
 
-def refusal(value: object, place: str, cause: Exception, lower: Lower) -> ValueNotStorable:
+Elsewhere = Callable[[object], bool]
+"""Whether a part is stored somewhere else, so that it need not be looked into."""
+
+
+def refusal(
+    value: object, place: str, cause: Exception, lower: Lower, is_elsewhere: Elsewhere = lambda _: False
+) -> ValueNotStorable:
     """The error for a value that could not be lowered or packed because of ``cause``."""
-    return _search(value, place, (), lower) or _error(value, place, cause)
+    return _search(value, place, (), lower, is_elsewhere) or _error(value, place, cause)
 
 
-def _search(value: object, place: str, above: tuple[int, ...], lower: Lower) -> ValueNotStorable | None:
+def _search(
+    value: object, place: str, above: tuple[int, ...], lower: Lower, is_elsewhere: Elsewhere
+) -> ValueNotStorable | None:
     cls = type(value)
-    if cls in _SCALARS:
+    if cls in _SCALARS or is_elsewhere(value):
         return None
     if id(value) in above:
         return ValueNotStorable(place, _name(cls), "contains itself")
     if len(above) > MAX_DEPTH:
         return ValueNotStorable(place, _name(cls), f"is nested deeper than {MAX_DEPTH} levels")
     try:
+        if cls is defaultdict:
+            lower_factory(cast("Any", value).default_factory)
+    except NotStorable as error:
+        return _error(value, f"{_opened(place)}.default_factory", error)
+    try:
         for part, part_place in _parts(value, place):
-            found = _search(part, part_place, (*above, id(value)), lower)
+            found = _search(part, part_place, (*above, id(value)), lower, is_elsewhere)
             if found is not None:
                 return found
         if cls not in (list, dict):
@@ -52,11 +70,10 @@ def _error(value: object, place: str, cause: Exception) -> ValueNotStorable:
 def _parts(value: Any, place: str) -> Iterator[tuple[object, str]]:
     """The parts of a value and their places. Raises NotStorable where it has no kind."""
     cls = cast("type[object]", type(value))
-    if place.startswith(("the key ", "an element ")):
-        place = f"({place})"
-    if cls in (list, tuple):
+    place = _opened(place)
+    if cls in (list, tuple, deque):
         yield from ((item, f"{place}[{number}]") for number, item in enumerate(value))
-    elif cls is dict:
+    elif cls in _MAPPINGS:
         yield from ((key, f"the key {key!r} of {place}") for key in value)
         yield from ((item, f"{place}[{key!r}]") for key, item in value.items())
     elif cls in (set, frozenset):
@@ -64,19 +81,13 @@ def _parts(value: Any, place: str) -> Iterator[tuple[object, str]]:
     elif cls in (datetime, time):
         if type(value.tzinfo) not in (NoneType, timezone, ZoneInfo):
             yield value.tzinfo, f"{place}.tzinfo"
-    elif cls not in STANDARD_KINDS and kind_of_class(cls) is not FAMILIES["an enum"]:
-        yield from _fields(value, place)
+    elif cls not in _WHOLE and kind_of_secret(cls) is None:
+        yield from parts_with_places(value, place)
 
 
-def _fields(value: Any, place: str) -> Iterator[tuple[object, str]]:
-    if isinstance(value, BaseException):
-        yield from ((item, f"{place}.args[{number}]") for number, item in enumerate(value.args))
-    names = dict.fromkeys(getattr(value, "_fields", ()))
-    if dataclasses.is_dataclass(value):
-        names |= dict.fromkeys(field.name for field in dataclasses.fields(value) if hasattr(value, field.name))
-    attributes = {name: getattr(value, name) for name in names} | getattr(value, "__dict__", {})
-    attributes |= getattr(value, "__pydantic_extra__", None) or {}
-    yield from ((item, f"{place}.{name}") for name, item in attributes.items() if name != MADE_FROM)
+def _opened(place: str) -> str:
+    """A place as it stands before what leads further inside."""
+    return f"({place})" if place.startswith(("the key ", "an element ")) else place
 
 
 def _name(cls: type) -> str:

@@ -1,35 +1,49 @@
 """Values to bytes and back: equal and of the same type, or refused with the place named. No pickle.
 
 Plain values (None, bool, int, float, str, bytes, list, dict with text keys) are msgpack as any tool reads it. Every
-other type is a msgpack extension whose tag stands in ``standard.py`` or ``classes.py``. First a value is *lowered* to
+other type is a msgpack extension whose tag stands in the folders beside this one. First a value is *lowered* to
 what msgpack has, which leaves plain parts as they are; then it is packed. Where that fails, a careful walk does the
 rare cases, or names the place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import local
 from types import NoneType
 from typing import Any, Final, cast
 
 import ormsgpack
 
-from holdfast.codec.classes import FAMILIES, kind_of_class
 from holdfast.codec.kinds import Kind, Lower, NotStorable, Opaque
+from holdfast.codec.library_types.optional import OPTIONAL_KINDS, kind_of
 from holdfast.codec.places import refusal
-from holdfast.codec.standard import OPTIONS, STANDARD_KINDS, lower_big_int
-from holdfast.errors import ValueNotReadable
+from holdfast.codec.python_types.standard import OPTIONS, STANDARD_KINDS, lower_big_int
+from holdfast.codec.references import REFERENCE
+from holdfast.codec.secrets import MISSING, MissingSecret, hiding, kind_of_secret, masked
+from holdfast.codec.user_types.classes import FAMILIES
+from holdfast.codec.user_types.exceptions import EXCEPTION, lower_exception
+from holdfast.codec.user_types.families import LEAVE_SCALARS
+from holdfast.codec.user_types.registered import REGISTERED, keep_current, registering
+from holdfast.errors import HoldfastError, SecretNeeded, ValueNotReadable
+from holdfast.model.artifacts import ArtifactReference
+
+Offer = Callable[[Any], ArtifactReference | None]
+"""Asked for every part of a value that is not a list or a dict: a reference if the part is to be an artifact."""
 
 _SCALARS: Final = frozenset({NoneType, bool, int, float, str, bytes})
+_SHORT: Final = frozenset({NoneType, bool, int, float})
+_PLAIN: Final = _SCALARS | {list, dict}
 _TEXT: Final = frozenset({str})
 _packb = ormsgpack.packb
 _unpackb = ormsgpack.unpackb
+_Ext = ormsgpack.Ext
 _type_of = cast("Callable[[Any], Any]", type)
 
 # The kind of every type seen so far; a class is asked for its kind once.
-_kinds: Final[dict[type, Kind]] = dict(STANDARD_KINDS)
-_kinds_by_tag: Final = {kind.tag: kind for kind in (*STANDARD_KINDS.values(), *FAMILIES.values())}
+_kinds: Final[dict[type, Kind]] = {**STANDARD_KINDS, ArtifactReference: REFERENCE, MissingSecret: MISSING}
+_kinds_by_tag: Final = {kind.tag: kind for kind in (*_kinds.values(), *FAMILIES.values(), *OPTIONAL_KINDS, REGISTERED)}
+keep_current(_kinds)
 
 _UNSTORABLE = (TypeError, ValueError, AttributeError, NotStorable)
 _FAILURES = (*_UNSTORABLE, RecursionError)
@@ -52,12 +66,36 @@ def encode(value: object, place: str = "value") -> bytes:
         return _encode_carefully(value, place, _careful)
 
 
+def try_encode(value: object) -> bytes | None:
+    """The bytes of a value by the short way; None where it needs a longer one, or cannot be stored."""
+    try:
+        return _packb(_lower(value), lower_big_int, OPTIONS)
+    except _FAILURES:
+        return None
+
+
 def encode_leniently(value: object, place: str = "value") -> bytes:
     """The bytes of a value in which parts that cannot be stored are replaced by a note of their type (Opaque)."""
     try:
         return _packb(_lower(value), lower_big_int, OPTIONS)
     except _FAILURES:
         return _encode_carefully(value, place, _noting)
+
+
+def encode_failure(error: BaseException, secrets: Collection[str] = ()) -> bytes:
+    """The bytes of an exception, leniently, with a mask in place of every secret in it."""
+
+    def lower(part: Any) -> Any:
+        return _noting_with(masked(part, secrets), lower)
+
+    def lower_error(part: Any) -> Any:
+        # The text of its traceback stands beside it in the record.
+        if part is not error or _kind_of(_type_of(part)) is not EXCEPTION:
+            return lower(part)
+        parts = lower_exception(part, lower, with_traceback=False)
+        return ormsgpack.Ext(EXCEPTION.tag, _packb(parts, lower_big_int, OPTIONS))
+
+    return _encode_carefully(error, "the exception", lower_error)
 
 
 def encode_arguments(arguments: Any) -> bytes:
@@ -74,13 +112,30 @@ def encode_arguments(arguments: Any) -> bytes:
     return encode_leniently(arguments, "input")
 
 
+def encode_offering(value: object, place: str, offer: Offer, *, is_lenient: bool) -> bytes:
+    """As ``encode`` or ``encode_leniently``, with a reference in place of each part that ``offer`` gives one for."""
+
+    def lower(part: Any) -> Any:
+        cls = _type_of(part)
+        if cls is list or (cls is dict and _is_text_keyed(part)) or cls in _SHORT:
+            return walk(part, lower)
+        reference = offer(part)
+        return walk(part, lower) if reference is None else _lower_by_kind(reference, lower)
+
+    walk = _noting_with if is_lenient else _careful_with
+    try:
+        return _packb(lower(value), lower_big_int, OPTIONS)
+    except _FAILURES as error:
+        raise refusal(value, place, error, lower, lambda part: offer(part) is not None) from None
+
+
 def decode(data: bytes) -> Any:
     """A fresh value from its bytes. Raises ValueNotReadable; runs nothing that the bytes name."""
     try:
         return _unpackb(data, ext_hook=_build)
     except (ValueError, TypeError, RecursionError) as error:
         cause, _raised.error = _raised.error or error, None
-    if isinstance(cause, ValueNotReadable) or not isinstance(cause, Exception):
+    if not isinstance(cause, Exception) or (isinstance(cause, HoldfastError) and not isinstance(cause, SecretNeeded)):
         raise cause
     raise ValueNotReadable("unknown", f"its bytes are damaged ({cause})") from cause
 
@@ -94,8 +149,14 @@ def _lower(value: Any) -> Any:
     if kind is dict and _is_text_keyed(value):
         if _SCALARS.issuperset(map(type, value.values())):
             return value
-        return {key: _lower(item) for key, item in value.items()}
-    return _lower_by_kind(value, _lower)
+        return {key: item if type(item) in _SCALARS else _lower(item) for key, item in value.items()}
+    known = _kinds.get(kind)
+    if known is None:
+        return _lower_by_kind(value, _lower)
+    return _Ext(known.tag, _packb(known.lower(value, _lower), lower_big_int, OPTIONS))
+
+
+LEAVE_SCALARS.add(_lower)
 
 
 def _is_text_keyed(value: dict[Any, Any]) -> bool:
@@ -106,35 +167,45 @@ def _lower_by_kind(value: Any, lower: Lower) -> ormsgpack.Ext:
     cls = _type_of(value)
     kind = _kinds.get(cls)
     if kind is None:
-        kind = _kinds[cls] = kind_of_class(cls)
-    return ormsgpack.Ext(kind.tag, _packb(kind.lower(value, lower), lower_big_int, OPTIONS))
+        with registering:
+            kind = _kinds[cls] = _kind_of(cls)
+    return _Ext(kind.tag, _packb(kind.lower(value, lower), lower_big_int, OPTIONS))
+
+
+def _kind_of(cls: type) -> Kind:
+    kind = kind_of_secret(cls)
+    return hiding(kind_of(cls), cls) if kind is None else kind
 
 
 def _careful(value: Any) -> Any:
     """As ``_lower``, and looks at text too: lone surrogates fail only inside msgpack."""
+    return _careful_with(value, _careful)
+
+
+def _careful_with(value: Any, lower: Lower) -> Any:
     cls = _type_of(value)
     if cls is str:
-        return value if _is_utf8(value) else _lower_by_kind(value, _careful)
+        return value if _is_utf8(value) else _lower_by_kind(value, lower)
     if cls in _SCALARS:
         return value
     if cls is list:
-        return [_careful(item) for item in value]
+        return [lower(item) for item in value]
     if cls is dict and all(type(key) is str and _is_utf8(key) for key in value):
-        return {key: _careful(item) for key, item in value.items()}
-    return _lower_by_kind(value, _careful)
+        return {key: lower(item) for key, item in value.items()}
+    return _lower_by_kind(value, lower)
 
 
 def _noting(value: Any) -> Any:
     """As ``_careful``, with a note in place of each part that cannot be stored."""
-    cls = _type_of(value)
-    if cls is list:
-        return [_noting(item) for item in value]
-    if cls is dict and all(type(key) is str and _is_utf8(key) for key in value):
-        return {key: _noting(item) for key, item in value.items()}
+    return _noting_with(value, _noting)
+
+
+def _noting_with(value: Any, lower: Lower) -> Any:
     try:
-        return _careful(value) if cls in _SCALARS else _lower_by_kind(value, _noting)
+        return _careful_with(value, lower)
     except _UNSTORABLE:
-        return _lower_by_kind(Opaque(f"{cls.__module__}.{cls.__qualname__}"), _noting)
+        cls = _type_of(value)
+        return _lower_by_kind(Opaque(f"{cls.__module__}.{cls.__qualname__}"), lower)
 
 
 def _is_utf8(text: str) -> bool:
@@ -157,7 +228,10 @@ def _build(tag: int, data: bytes) -> Any:
         kind = _kinds_by_tag.get(tag)
         if kind is None:
             raise ValueNotReadable(f"with tag {tag}", "this version of Holdfast does not know it")
-        return kind.build(_unpackb(data, ext_hook=_build))
+        parts = _unpackb(data, ext_hook=_build)
+        if _type_of(parts) not in _PLAIN:
+            raise TypeError("its parts are none that are written")
+        return kind.build(parts)
     except BaseException as error:
         _raised.error = _raised.error or error
         raise

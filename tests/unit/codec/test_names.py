@@ -9,17 +9,25 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import ormsgpack
 import pytest
 from unit.codec import sample_types as types
 
-from holdfast.codec.names import find_class, main_module_name, name_of
+from holdfast.codec.names import find_class, find_entry, let_stand_for, main_module_name, name_of
 from holdfast.codec.values import decode, encode
 from holdfast.errors import ValueNotReadable
 
-FAMILY_TAGS = {17: ["A", None], 18: [{}, {}], 19: [{}, {}], 20: [{}, None, [], {}], 21: [[], {}, {}]}
+FAMILY_TAGS = {
+    17: ["A", None],
+    18: [{}, {}],
+    19: [{}, {}],
+    20: [{}, None, [], {}],
+    21: [[], {}, {}],
+    22: [{}],
+    23: [{}],
+}
 
 
 def naming(tag: int, name: Any) -> bytes:
@@ -140,6 +148,56 @@ def test_an_object_is_not_asked_what_it_is(module: ModuleType) -> None:
     with pytest.raises(ValueNotReadable):
         find_class(f"{module.__name__}:thing")
     assert 0 == Deceiver.asked
+
+
+class Lazy(ModuleType):
+    """A module that would load itself when it is asked for anything."""
+
+    asked: ClassVar[list[str]] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        Lazy.asked.append(name)
+        return super().__getattribute__(name)
+
+
+def test_a_lazy_module_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lazy", Lazy("lazy"))
+    Lazy.asked.clear()
+    with pytest.raises(ValueNotReadable):
+        decode(naming(18, "lazy:Thing"))
+    assert [] == Lazy.asked
+
+
+class Computing:
+    """Stands for a module and computes what it has."""
+
+    asked = 0
+
+    @property
+    def __dict__(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - what it has is computed
+        Computing.asked += 1
+        return {"Thing": types.Page}
+
+
+def test_something_that_stands_for_a_module_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "computing", Computing())
+    with pytest.raises(ValueNotReadable):
+        find_class("computing:Thing")
+    assert find_entry("computing:Thing") is None
+    assert 0 == Computing.asked
+
+
+def test_an_entry_of_a_module_that_is_not_imported_is_none() -> None:
+    assert find_entry("antigravity:Thing") is None
+
+
+def test_a_name_may_stand_for_another_class(module: ModuleType) -> None:
+    name = f"{module.__name__}:Old"
+    let_stand_for(name, types.Page)
+    assert types.Page is find_class(name)
+    let_stand_for(name, None)
+    with pytest.raises(ValueNotReadable):
+        find_class(name)
 
 
 def test_something_that_stands_for_a_module_and_has_no_entries_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Any, Final
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import ormsgpack
 
-from holdfast.codec.kinds import Kind, Lower, NotStorable, Opaque
+from holdfast.codec.kinds import Kind, Lower, Opaque, listed
+from holdfast.codec.python_types.containers import CONTAINER_KINDS
+from holdfast.codec.python_types.expressions import EXPRESSION
+from holdfast.codec.python_types.networks import NETWORK_KINDS
+from holdfast.codec.python_types.zones import build_zone, lower_zone
+from holdfast.codec.user_types.families import LEAVE_SCALARS, SCALARS
 
 TAG_BIG_INT: Final = 5
 OPTIONS: Final = ormsgpack.OPT_PASSTHROUGH_BIG_INT
 
 
 def _parts(value: Iterable[Any], lower: Lower) -> list[Any]:
+    if lower in LEAVE_SCALARS and SCALARS.issuperset(map(type, value)):
+        return list(value)
     return [lower(item) for item in value]
 
 
@@ -50,55 +57,43 @@ def lower_big_int(value: Any) -> ormsgpack.Ext:
     return ormsgpack.Ext(TAG_BIG_INT, ormsgpack.packb(_int_bytes(value)))
 
 
-def _zone(zone: tzinfo | None, lower: Lower) -> Any:
-    if zone is None:
-        return None
-    if zone is UTC:
-        return 0
-    if type(zone) is timezone:
-        return [zone.utcoffset(None) // timedelta(microseconds=1), lower(zone.tzname(None))]
-    if type(zone) is ZoneInfo and zone.key:
-        return zone.key
-    raise NotStorable(type(zone), "is a time zone that cannot be named")
-
-
-def _build_zone(written: Any) -> tzinfo | None:
-    if written is None:
-        return None
-    if written == 0:
-        return UTC
-    if isinstance(written, str):
-        return ZoneInfo(written)
-    offset, name = written
-    shift = timedelta(microseconds=offset)
-    unnamed = timezone(shift)
-    return unnamed if unnamed.tzname(None) == name else timezone(shift, name)
-
-
 def _lower_datetime(value: datetime, lower: Lower) -> Any:
-    return [value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo, lower)]
+    zone = value.tzinfo
+    if zone is UTC:
+        # By far the most common, and what is cut off is always "+00:00".
+        return [value.isoformat()[:-6], value.fold, 0]
+    return [value.replace(tzinfo=None).isoformat(), value.fold, lower_zone(zone, lower)]
 
 
 def _build_datetime(parts: Any) -> datetime:
     text, fold, zone = parts
-    return datetime.fromisoformat(text).replace(tzinfo=_build_zone(zone), fold=fold)
+    if zone == 0 and not fold:
+        return datetime.fromisoformat(text + "+00:00")
+    return datetime.fromisoformat(text).replace(tzinfo=build_zone(zone), fold=fold)
 
 
 def _lower_time(value: time, lower: Lower) -> Any:
-    return [value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo, lower)]
+    return [value.replace(tzinfo=None).isoformat(), value.fold, lower_zone(value.tzinfo, lower)]
 
 
 def _build_time(parts: Any) -> time:
     text, fold, zone = parts
-    return time.fromisoformat(text).replace(tzinfo=_build_zone(zone), fold=fold)
+    return time.fromisoformat(text).replace(tzinfo=build_zone(zone), fold=fold)
 
 
 def _build_big_int(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
+def _build_dict(parts: Any) -> dict[Any, Any]:
+    return dict(map(listed, listed(parts)))
+
+
 def _build_fraction(parts: Any) -> Fraction:
     numerator, denominator = parts
+    # It would take text and decimals too, and a short one may stand for a number that fills the memory.
+    if type(numerator) is not int or type(denominator) is not int:
+        raise TypeError("its parts are no integers")
     return Fraction(numerator, denominator)
 
 
@@ -116,7 +111,7 @@ STANDARD_KINDS: Final[dict[type, Kind]] = {
     tuple: Kind(1, _parts, tuple),
     set: Kind(2, _sorted_parts, set),
     frozenset: Kind(3, _sorted_parts, frozenset),
-    dict: Kind(4, _pairs, dict),
+    dict: Kind(4, _pairs, _build_dict),
     int: Kind(TAG_BIG_INT, _as(_int_bytes), _build_big_int),
     str: Kind(
         6,
@@ -137,6 +132,9 @@ STANDARD_KINDS: Final[dict[type, Kind]] = {
     Fraction: Kind(14, lambda v, lower: [lower(v.numerator), lower(v.denominator)], _build_fraction),
     UUID: Kind(15, _as(lambda value: value.bytes), lambda data: UUID(bytes=data)),
     **dict.fromkeys(_PATHS.values(), _PATH),
+    **CONTAINER_KINDS,
+    re.Pattern: EXPRESSION,
+    **NETWORK_KINDS,
     Opaque: Kind(30, _as(lambda value: value.type_name), Opaque),
 }
 """By exact type. A subclass is another type, and would not come back as itself."""

@@ -1,0 +1,1 @@
+"""Python's own types that msgpack does not have."""
