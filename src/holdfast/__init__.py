@@ -1,33 +1,51 @@
 """Holdfast makes pipelines of agents, tools and model calls durable."""
 
+from holdfast.artifacts.adapters import ArtifactAdapter, Source, register_adapter
+from holdfast.artifacts.file import ArtifactFile
+from holdfast.artifacts.stored_values import compute_artifact_id
+from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
+from holdfast.backends.files import FileSystemArtifactBackend
 from holdfast.backends.memory import MemoryStateBackend
+from holdfast.backends.memory.artifacts import MemoryArtifactBackend
 from holdfast.backends.sqlite import SQLiteStateBackend
 from holdfast.client import Holdfast, StateView
+from holdfast.codec.secrets import MissingSecret, Secret
+from holdfast.codec.user_types.registered import register_type
 from holdfast.declare import LLM, Agent, Tool, agent, llm, tool
 from holdfast.engine.bus import EventBus
+from holdfast.engine.collect import Collected
 from holdfast.engine.event import ExecutionEvent, ExecutionResult
 from holdfast.engine.history_set import HistorySet
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.validation import Mismatch, ValidationReport
 from holdfast.errors import (
     AgentNotFound,
+    ArtifactCorrupted,
+    ArtifactMissing,
+    ArtifactsShared,
     BackendError,
     BackendUnavailable,
     ConditionFailed,
+    ContentChanged,
     DriftWarning,
     EventFailed,
     HoldfastError,
     InvalidAddress,
+    InvalidArtifactId,
+    InvalidKey,
     InvalidMetadata,
     InvalidStateId,
     InvalidStoreUrl,
     LeaseHeld,
     LeaseLost,
+    MissingDependency,
     NotAStore,
+    NotEncrypted,
     NotRecorded,
     PositionTaken,
     ReplayError,
+    SecretNeeded,
     StateCorrupted,
     StateMismatch,
     StoreDamaged,
@@ -40,9 +58,14 @@ from holdfast.errors import (
     UsageError,
     ValueNotReadable,
     ValueNotStorable,
+    WrongKey,
 )
+from holdfast.keys import Encryption, new_key
 from holdfast.model import (
+    ArtifactInfo,
+    ArtifactReference,
     CheckpointRecord,
+    Content,
     EventNotice,
     EventRecord,
     EventType,
@@ -50,6 +73,7 @@ from holdfast.model import (
     Failure,
     Holder,
     Lease,
+    Pin,
     Record,
     ReplayMode,
     StateHeader,
@@ -67,12 +91,24 @@ __all__ = [
     "Agent",
     "AgentNotFound",
     "Append",
+    "ArtifactAdapter",
+    "ArtifactBackend",
+    "ArtifactCorrupted",
+    "ArtifactFile",
+    "ArtifactInfo",
+    "ArtifactMissing",
+    "ArtifactReference",
+    "ArtifactsShared",
     "BackendError",
     "BackendUnavailable",
     "CheckpointRecord",
     "Claim",
+    "Collected",
     "ConditionFailed",
+    "Content",
+    "ContentChanged",
     "DriftWarning",
+    "Encryption",
     "EventBus",
     "EventFailed",
     "EventNotice",
@@ -83,27 +119,38 @@ __all__ = [
     "ExecutionState",
     "ExecutionStatus",
     "Failure",
+    "FileSystemArtifactBackend",
     "Grant",
     "HistorySet",
     "Holder",
     "Holdfast",
     "HoldfastError",
     "InvalidAddress",
+    "InvalidArtifactId",
+    "InvalidKey",
     "InvalidMetadata",
     "InvalidStateId",
     "InvalidStoreUrl",
     "Lease",
     "LeaseHeld",
     "LeaseLost",
+    "MemoryArtifactBackend",
     "MemoryStateBackend",
     "Mismatch",
+    "MissingDependency",
+    "MissingSecret",
     "NotAStore",
+    "NotEncrypted",
     "NotRecorded",
+    "Pin",
     "PositionTaken",
     "Record",
     "ReplayError",
     "ReplayMode",
     "SQLiteStateBackend",
+    "Secret",
+    "SecretNeeded",
+    "Source",
     "StateBackend",
     "StateCorrupted",
     "StateHeader",
@@ -126,9 +173,14 @@ __all__ = [
     "ValidationReport",
     "ValueNotReadable",
     "ValueNotStorable",
+    "WrongKey",
     "agent",
+    "compute_artifact_id",
     "llm",
+    "new_key",
     "open_store",
+    "register_adapter",
+    "register_type",
     "tool",
 ]
 

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import msgspec
 
+from holdfast.artifacts.stored_values import ARTIFACT_THRESHOLD, StoredValues
+from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Claim, StateBackend
-from holdfast.codec import values
 from holdfast.config import configured_store
 from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
+from holdfast.engine.clock import SYSTEM_CLOCK
+from holdfast.engine.collect import Collected, Collector
 from holdfast.engine.declared import find_actor
 from holdfast.engine.history_set import HistorySet
 from holdfast.engine.lease import LEASE_TTL_S, new_holder
 from holdfast.engine.opening import acquire_now, read_history
 from holdfast.engine.run import Run, run_to_end
+from holdfast.engine.values_of import values_of
 from holdfast.engine.writer import writer_of
 from holdfast.errors import UnknownState, UsageError
 from holdfast.journal.address import nearest, parse
-from holdfast.model import StateHeader, StateMetadata, StateStatus, checked_state_id
+from holdfast.keys import Encryption
+from holdfast.model import StateHeader, StateMetadata, StateStatus, checked_artifact_id, checked_state_id
 from holdfast.stores import open_store
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
+GRACE = timedelta(hours=1)
+"""How long artifacts that nothing names stay, unless another time is asked for."""
 
 _OPTIONS_OF_RUN = frozenset({"state_id", "metadata", "event_bus", "record_inputs", "wait_s", "store"})
 
@@ -48,10 +58,21 @@ class Holdfast:
     block; a backend object stays its owner's. ``lease_ttl_s`` is how long a state stays reserved for this process after
     it was last heard of; on the same machine, the states of a dead process are free at once. With ``create=False`` a
     store that does not exist is an error, and is not made.
+
+    Values of more than ``artifact_threshold`` bytes are stored as artifacts: in ``artifact_backend``, else where the
+    store keeps them by itself. With ``encryption`` records and artifacts are encrypted; without, the keys in
+    HOLDFAST_KEY are used if it is set.
     """
 
     def __init__(
-        self, store: str | StateBackend | None = None, *, lease_ttl_s: float = LEASE_TTL_S, create: bool = True
+        self,
+        store: str | StateBackend | None = None,
+        *,
+        artifact_backend: ArtifactBackend | None = None,
+        artifact_threshold: int = ARTIFACT_THRESHOLD,
+        encryption: Encryption | None = None,
+        lease_ttl_s: float = LEASE_TTL_S,
+        create: bool = True,
     ) -> None:
         if isinstance(store, StateBackend):
             self.backend = store
@@ -59,6 +80,7 @@ class Holdfast:
         else:
             self.backend = open_store(configured_store() if store is None else store, create=create)
             self._is_owner = True
+        self._stored = values_of(self.backend, artifact_backend, encryption, artifact_threshold)
         self._writer = writer_of(self.backend)
         self._writer.keeper.ttl_s = lease_ttl_s
 
@@ -89,6 +111,7 @@ class Holdfast:
                 "Give the parameter another name.",
             )
         run = Run(
+            stored=self._stored,
             actor=agent,
             args=args,
             kwargs=kwargs,
@@ -121,7 +144,7 @@ class Holdfast:
         """
         header = self._header(state_id)
         frames = self.backend.read(state_id, 0, 1)
-        history, _ = read_history(state_id, frames)
+        history, _ = read_history(state_id, frames, self._stored)
         first = history.first_event()
         if first is None or first.input is None:
             raise UsageError(
@@ -129,8 +152,9 @@ class Holdfast:
                 "Load it with `ExecutionState.load_from_state_id`.",
             )
         actor = agent or find_actor(header.agent, parse(first.address).name)
-        args, kwargs = actor.arguments_of(values.decode(first.input))
+        args, kwargs = actor.arguments_of(await self._stored.decode_record(first.input, first.artifacts))
         run = Run(
+            stored=self._stored,
             actor=actor,
             args=args,
             kwargs=kwargs,
@@ -161,11 +185,50 @@ class Holdfast:
     def history(self, state_id: str) -> HistorySet:
         """What a state has done. Raises UnknownState, StateCorrupted."""
         self._header(state_id)
-        history, _ = read_history(state_id, self.backend.read(state_id))
-        return HistorySet(history)
+        history, _ = read_history(state_id, self.backend.read(state_id), self._stored)
+        return HistorySet(history, self._stored)
+
+    def collect(
+        self,
+        *,
+        grace: timedelta = GRACE,
+        dry_run: bool = False,
+        also: Sequence[str | StateBackend] = (),
+    ) -> Collected:
+        """Delete the artifacts that no state names any more, and say which. Safe while other processes run states.
+
+        What was put within the last ``grace`` stays. A dry run deletes nothing, and lists just what would go. ``also``
+        names the other stores that use the same artifacts. Raises ArtifactsShared where one of them is missing, and
+        StateCorrupted or WrongKey where a state cannot be read: then nothing is deleted.
+        """
+        if self.artifacts is None:
+            raise UsageError(
+                f"The store {self.backend.name} has no artifacts.", "Give it some with `artifact_backend=…`."
+            )
+        with ExitStack() as opened:
+            others = [
+                opened.enter_context(open_store(other, create=False)) if isinstance(other, str) else other
+                for other in also
+            ]
+            cipher = self._stored.cipher
+            stores = [(other, StoredValues(None, store_id=other.store_id, cipher=cipher)) for other in others]
+            collector = Collector(self.artifacts, [(self.backend, self._stored), *stores])
+            return collector.collect(put_before=SYSTEM_CLOCK.now() - grace.total_seconds(), is_dry_run=dry_run)
+
+    @property
+    def artifacts(self) -> ArtifactBackend | None:
+        """Where large values are stored; None where they stay in the journal."""
+        return self._stored.artifacts
+
+    def open_artifact(self, artifact_id: str) -> Iterator[bytes]:
+        """The content of an artifact in pieces, verified and decrypted. Raises ArtifactMissing, ArtifactCorrupted."""
+        return self._stored.open_artifact(checked_artifact_id(artifact_id))
 
     def delete(self, state_id: str) -> None:
-        """Delete a state for good. Raises UnknownState, or LeaseHeld while it is being run."""
+        """Delete a state for good. Raises UnknownState, or LeaseHeld while it is being run.
+
+        Its artifacts stay until they are collected, as other states may name them too.
+        """
         header = self._header(state_id)
         claim = Claim(header=header, holder=new_holder(), ttl_s=self._writer.keeper.ttl_s, create=False, reopen=True)
         grant = acquire_now(self._writer, claim)

@@ -12,8 +12,11 @@ from typing import Any
 
 import click
 
+from holdfast.cli.artifact import artifact
+from holdfast.cli.collect import collect
 from holdfast.cli.demo import demo
 from holdfast.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from holdfast.cli.key import key
 from holdfast.cli.list_states import list_states
 from holdfast.cli.options import store_option
 from holdfast.cli.output import CommandFailed, report
@@ -112,7 +115,7 @@ def commands(store: str | None) -> None:
     """
 
 
-for command in (run, resume, list_states, show, demo):
+for command in (run, resume, list_states, show, artifact, collect, key, demo):
     commands.add_command(command)
 
 

@@ -63,6 +63,16 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02} s"
 
 
+def size(count: int) -> str:
+    """How many bytes, as short as it can be read."""
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
 def _color() -> bool | None:
     # None: click looks whether the stream is a terminal.
     return False if os.environ.get("NO_COLOR") else None

@@ -11,11 +11,13 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
 
 from holdfast.codec.names import main_module_name
+from holdfast.codec.secret_search import secrets_in
+from holdfast.codec.secrets import MissingSecret, secret_parameters, texts_of
 from holdfast.engine.perform import Call, perform, perform_call
 from holdfast.engine.scope import current_scope
 from holdfast.engine.threads import run_plain, wait_for
@@ -39,6 +41,8 @@ class Options(TypedDict, total=False):
     version: str
     preconditions: Sequence[Condition]
     postconditions: Sequence[Condition]
+    is_artifact: bool
+    """Store every result as an artifact, whatever its size."""
     cacheable: bool
     """Accepted from older programs; does nothing."""
     cache_ttl: int
@@ -64,6 +68,7 @@ class Actor(Generic[P, R]):
         version: str | None = None,
         preconditions: Sequence[Condition] = (),
         postconditions: Sequence[Condition] = (),
+        is_artifact: bool = False,
         cacheable: bool | None = None,
         cache_ttl: int | None = None,
     ) -> None:
@@ -80,6 +85,7 @@ class Actor(Generic[P, R]):
         self.version = version
         self.preconditions = tuple(preconditions)
         self.postconditions = tuple(postconditions)
+        self.is_artifact = is_artifact
         self.key: str | None = None
         self.label = label(name)
         self.suffix = f"{SEPARATOR}{self.event_type}"
@@ -106,6 +112,7 @@ class Actor(Generic[P, R]):
         version: str | None = None,
         preconditions: Sequence[Condition] | None = None,
         postconditions: Sequence[Condition] | None = None,
+        is_artifact: bool | None = None,
     ) -> Self:
         """This actor with other options for one call; a key names the address: ``fetch.options(key="page-2")(url)``."""
         changed = copy.copy(self)
@@ -114,12 +121,22 @@ class Actor(Generic[P, R]):
         changed.version = version or self.version
         changed.preconditions = self.preconditions if preconditions is None else tuple(preconditions)
         changed.postconditions = self.postconditions if postconditions is None else tuple(postconditions)
+        changed.is_artifact = self.is_artifact if is_artifact is None else is_artifact
         changed.label = label(changed.name, changed.key)
         return changed
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The input as it is recorded: the arguments as a list, with a dict beside it for those only named."""
         return {"args": list(args), "kwargs": kwargs} if kwargs else list(args)
+
+    @property
+    def secret_parameters(self) -> frozenset[str]:
+        """The parameters that are marked as secret: what they are given is not recorded."""
+        return frozenset()
+
+    def secrets_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[str]:
+        """The texts of the secrets among the arguments of a call."""
+        return secrets_in((args, kwargs))
 
     def arguments_of(self, recorded: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that a recorded input was made of."""
@@ -166,6 +183,8 @@ class FunctionActor(Actor[P, R]):
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
         self._positional = _positional_names(function)
+        self._rest = _name_of(inspect.Parameter.VAR_POSITIONAL, function)
+        self._rest_named = _name_of(inspect.Parameter.VAR_KEYWORD, function)
         self.only_named = _only_named(function)
 
     @overload
@@ -184,6 +203,8 @@ class FunctionActor(Actor[P, R]):
         return bound
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.secret_parameters:
+            args, kwargs = self._with_secrets_hidden(args, kwargs)
         if not kwargs:
             return list(args)
         # An argument that could stand in its place counts as standing there: naming it is no change of the input.
@@ -193,6 +214,27 @@ class FunctionActor(Actor[P, R]):
                 break
             placed.append(named.pop(name))
         return super().input_of(tuple(placed), named)
+
+    @cached_property
+    def secret_parameters(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleMethodOverride]  # found once
+        # When it is first called, since an annotation may name what stands further down in its module.
+        function = self.function
+        while isinstance(function, partial):
+            function = function.func
+        return secret_parameters(function)
+
+    def secrets_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[str]:
+        given = {**dict(zip(self._positional, args, strict=False)), **kwargs}
+        found = super().secrets_in(args, kwargs)
+        return found.union(*(texts_of(given[name]) for name in self.secret_parameters if name in given))
+
+    def _with_secrets_hidden(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        hidden = {name: MissingSecret(f"{self.name}({name})") for name in self.secret_parameters}
+        names = (*self._positional, *([self._rest] * len(args)))
+        placed = tuple(hidden.get(name, argument) for name, argument in zip(names, args, strict=False))
+        return placed, {name: hidden.get(name, hidden.get(self._rest_named, item)) for name, item in kwargs.items()}
 
     @property
     def reference(self) -> str | None:
@@ -262,6 +304,12 @@ def _positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
     parameters = inspect.signature(function).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
+
+
+def _name_of(kind: object, function: Callable[..., Any]) -> str:
+    """What the parameter of such a kind is called, ``args`` of ``*args`` for one; empty where there is none."""
+    parameters = inspect.signature(function).parameters.values()
+    return next((parameter.name for parameter in parameters if parameter.kind is kind), "")
 
 
 def _only_named(function: Callable[..., Any]) -> frozenset[str]:

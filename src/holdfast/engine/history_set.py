@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.codec import values
+from holdfast.artifacts.stored_values import StoredValues
 from holdfast.errors import UnknownAddress
 from holdfast.journal.address import nearest
 from holdfast.journal.history import History
@@ -15,8 +15,9 @@ from holdfast.model import EventRecord, ExecutionStatus, Record
 class HistorySet:
     """The journal of a state read as a whole. Iterating gives its records in order, each start before its outcome."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, stored: StoredValues) -> None:
         self._history = history
+        self._stored = stored
 
     def __iter__(self) -> Iterator[Record]:
         return self._history.life()
@@ -48,7 +49,7 @@ class HistorySet:
         record = self._history.latest.get(address)
         if record is None or record.result is None:
             return None
-        return values.decode(record.result)
+        return self._stored.decode(record.result)
 
     def get_event_list(self) -> list[EventRecord]:
         """The records of events in order, every attempt with its start."""

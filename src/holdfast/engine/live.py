@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from holdfast.artifacts.stored_values import Pending, StoredValues
 from holdfast.backends.contract import Append, StateUpdate
 from holdfast.codec import frames, values
+from holdfast.codec.secret_search import secrets_of_error
+from holdfast.codec.secrets import scrubbed
 from holdfast.engine.bus import EventBus
 from holdfast.engine.clock import SYSTEM_CLOCK, Clock
 from holdfast.engine.lease import mark_ended, new_holder
 from holdfast.engine.scope import Scope, Start
 from holdfast.engine.validation import ValidationReport
 from holdfast.engine.writer import Writer
-from holdfast.errors import HoldfastError, ValueNotStorable
+from holdfast.errors import BackendError, HoldfastError, ValueNotStorable
 from holdfast.journal.history import History
 from holdfast.model import (
     CheckpointRecord,
@@ -30,6 +33,7 @@ from holdfast.model import (
     Failure,
     Holder,
     Lease,
+    Pin,
     Record,
     ReplayMode,
     StateHeader,
@@ -45,6 +49,7 @@ class LiveState:
         self,
         *,
         writer: Writer,
+        stored: StoredValues,
         header: StateHeader,
         history: History,
         link: int,
@@ -56,6 +61,7 @@ class LiveState:
         holder: Holder | None = None,
     ) -> None:
         self.writer = writer
+        self.stored = stored
         self.header = header
         self.history = history
         self.bus = bus
@@ -69,7 +75,7 @@ class LiveState:
         """In these modes nothing is recorded, and no lease is taken."""
         self.replays_silently = mode is ReplayMode.NORMAL
         """Whether a recorded result is given without a word to anybody."""
-        self.validation = ValidationReport() if mode is ReplayMode.VALIDATION else None
+        self.validation = ValidationReport(stored) if mode is ReplayMode.VALIDATION else None
         self.top = Scope(self, "", None)
         self.facade: object = None
         """The ExecutionState that handlers get."""
@@ -78,13 +84,19 @@ class LiveState:
         self.is_stored = is_stored
         """Whether the state is known to be in the backend."""
         self.turn_began = 0.0
+        self.secrets: set[str] = set()
+        """The texts of the secrets that this run was given, which no message may repeat."""
+        self._put: set[str] = set()
+        """The artifacts that were put under this lease."""
         self._link = link
+        self._cipher = stored.record_cipher(header.state_id)
         self._lock = threading.Lock()
         self._refusal: HoldfastError | None = None
 
     def begin_writing(self, lease: Lease) -> None:
         """Hold the state from now on, and keep the lease alive."""
         self.lease = lease
+        self._put = set()
         self.is_stored = True
         self._refusal = None
         self.writer.keeper.keep(self)
@@ -109,6 +121,7 @@ class LiveState:
         result: bytes | None = None,
         error: Failure | None = None,
         causes: tuple[str, ...] = (),
+        artifacts: tuple[str, ...] = (),
         update: StateUpdate | None = None,
     ) -> asyncio.Future[None] | None:
         """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
@@ -116,12 +129,13 @@ class LiveState:
             bodies: list[bytes] = []
             if scope.event.pending_start is not None:
                 self._frame_starts(scope, bodies)
-            address, _, order, version, fingerprint, input_ = start
+            address, _, order, version, fingerprint, input_, named = start
             seq = len(self.history.records) + 1
             behind = seq - order
             self._frame(
                 EventRecord(
-                    seq, address, status, at, behind, 1, duration_s, version, fingerprint, input_, result, error, causes
+                    *(seq, address, status, at, behind, 1, duration_s, version, fingerprint, input_),
+                    *(result, error, causes, named + artifacts),
                 ),
                 bodies,
             )
@@ -131,12 +145,32 @@ class LiveState:
                 self.refuse_writes(refusal)
                 raise
 
-    def write_storage(self, key: str, value: bytes | None) -> None:
+    async def put_artifacts(self, pending: Sequence[Pending]) -> tuple[str, ...]:
+        """Store what a record is going to name, and give the ids. It must be durable before the record is written."""
+        artifacts = self.stored.artifacts
+        if artifacts is not None and artifacts.waits:
+            return await asyncio.to_thread(self.put_artifacts_now, pending)
+        return self.put_artifacts_now(pending)
+
+    def put_artifacts_now(self, pending: Sequence[Pending]) -> tuple[str, ...]:
+        """As ``put_artifacts``, waiting for it on this thread."""
+        assert self.lease is not None, "nothing is recorded without a lease"
+        pin = Pin(self.stored.store_id, self.state_id, self.lease.fence)
+        try:
+            self.stored.put(pending, pin, self._put)
+        except BackendError as refusal:
+            self.refuse_writes(refusal)
+            raise
+        ids = tuple(each.artifact_id for each in pending)
+        self._put.update(ids)
+        return ids
+
+    def write_storage(self, key: str, value: bytes | None, artifacts: tuple[str, ...], is_artifact: bool) -> None:
         """Record a change of the storage, and wait for it."""
         if self.reads_only:
-            self.history.put_storage(key, value)
+            self.history.put_storage(key, value, is_artifact)
             return
-        self._write_record(lambda seq, now: StorageRecord(seq, key, now, value), None)
+        self._write_record(lambda seq, now: StorageRecord(seq, key, now, value, artifacts, is_artifact), None)
 
     def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
         """Mark this point of the journal, and wait for it."""
@@ -176,17 +210,21 @@ class LiveState:
             starts.append(above.pending_start)
             above.pending_start = None
             above = above.parent.event if above.parent is not None else None
-        for address, at, order, version, fingerprint, input_ in reversed(starts):
+        for address, at, order, version, fingerprint, input_, named in reversed(starts):
             seq = len(self.history.records) + 1
             started = ExecutionStatus.STARTED
             self._frame(
-                EventRecord(seq, address, started, at, seq - order, 1, 0.0, version, fingerprint, input_), bodies
+                EventRecord(
+                    *(seq, address, started, at, seq - order, 1, 0.0, version, fingerprint, input_),
+                    artifacts=named,
+                ),
+                bodies,
             )
 
     def _frame(self, record: Record, bodies: list[bytes]) -> None:
         if self._refusal is not None:
             raise self._refusal
-        body, self._link = frames.to_frame(record, self._link)
+        body, self._link = frames.to_frame(record, self._link, self._cipher)
         self.history.add(record)
         bodies.append(body)
 
@@ -225,16 +263,17 @@ class LiveState:
                 raise
 
 
-def failure_of(error: BaseException) -> Failure:
-    """What is recorded of an exception."""
+def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
+    """What is recorded of an exception, with a mask in place of every secret."""
+    secrets = {*secrets, *secrets_of_error(error)}
     try:
-        value = values.encode_leniently(error, "the exception")
+        value = values.encode_failure(error, secrets)
     except ValueNotStorable:
         value = None
     kind = type(error)
     return Failure(
         type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
-        message=str(error),
-        traceback="".join(traceback.format_exception(error)),
+        message=scrubbed(str(error), secrets),
+        traceback=scrubbed("".join(traceback.format_exception(error)), secrets),
         value=value,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.contract import Claim, Grant
 from holdfast.codec import frames
 from holdfast.engine.lease import takeover
@@ -40,9 +41,10 @@ def acquire_now(writer: Writer, claim: Claim) -> Grant | None:
         claim = takeover(claim, grant)
 
 
-def read_history(state_id: str, read: list[tuple[int, bytes]]) -> tuple[History, int]:
+def read_history(state_id: str, read: list[tuple[int, bytes]], stored: StoredValues) -> tuple[History, int]:
     """The history of a state from the frames of its whole journal, and the link that the next frame follows."""
-    return History(state_id, frames.from_frames(state_id, read)), frames.last_link(state_id, read)
+    records = frames.from_frames(state_id, read, None, stored.record_cipher(state_id))
+    return History(state_id, records), frames.last_link(state_id, read)
 
 
 def take_lease(live: LiveState) -> None:
@@ -51,7 +53,7 @@ def take_lease(live: LiveState) -> None:
     claim = Claim(
         header=live.header,
         # Of a state that came from the backend there is nothing to create; a snapshot may be new to this one.
-        bodies=() if live.is_stored else _all_frames(live.state_id, live.history),
+        bodies=() if live.is_stored else _all_frames(live),
         holder=live.holder,
         ttl_s=writer.keeper.ttl_s,
         reopen=True,
@@ -59,15 +61,19 @@ def take_lease(live: LiveState) -> None:
     grant = acquire_now(writer, claim)
     assert grant is not None
     assert grant.lease is not None
-    if not grant.is_new and grant.header.position != live.history.position:
-        live.replace_history(*read_history(live.state_id, writer.backend.read(live.state_id)))
+    if grant.is_new:
+        if claim.bodies:
+            # The chain goes on from the bytes that were written: made again they may differ, after a change of keys.
+            live.replace_history(live.history, frames.link_of(claim.bodies[-1]))
+    elif not live.is_stored or grant.header.position != live.history.position:
+        live.replace_history(*read_history(live.state_id, writer.backend.read(live.state_id), live.stored))
     live.begin_writing(grant.lease)
 
 
-def _all_frames(state_id: str, history: History) -> tuple[bytes, ...]:
-    link = frames.first_link(state_id)
+def _all_frames(live: LiveState) -> tuple[bytes, ...]:
+    link, cipher = frames.first_link(live.state_id), live.stored.record_cipher(live.state_id)
     bodies: list[bytes] = []
-    for record in history.records:
-        body, link = frames.to_frame(record, link)
+    for record in live.history.records:
+        body, link = frames.to_frame(record, link, cipher)
         bodies.append(body)
     return tuple(bodies)

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast.artifacts.stored_values import Encoded, Pending
 from holdfast.backends.contract import StateUpdate
 from holdfast.codec import values
+from holdfast.codec.secret_search import secrets_in
+from holdfast.codec.secrets import MARK as SECRET_MARK
+from holdfast.codec.user_types.exceptions import RECORDED_TRACEBACK
 from holdfast.engine.live import LiveState, failure_of
 from holdfast.engine.opening import take_lease
 from holdfast.engine.scope import Scope, Start, current_scope
@@ -73,6 +78,8 @@ async def perform(
         and record.status is _COMPLETED
         and live.replays_silently
         and record.version == actor.version
+        and not record.artifacts
+        and not actor.secret_parameters
         and record.input == values.encode_arguments(actor.input_of(args, kwargs) if kwargs else list(args))
     ):
         assert record.result is not None, "a completed event has a result"
@@ -85,7 +92,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     live = scope.live
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), live.loop))
-    encoded = values.encode_arguments(call.actor.input_of(call.inputs, call.kwargs))
+    encoded, pending = _encode_input(live, call)
     history = live.history
     record = history.latest.get(call.address)
     if record is not None or live.mode is not ReplayMode.NORMAL:
@@ -94,22 +101,34 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if decision is Decision.SKIP:
             assert record is not None, "only what is recorded is skipped"
             if status is _COMPLETED or _can_be_raised(record):
-                return _replay(scope, call, record, encoded)
+                return await _replay(scope, call, record, encoded)
         elif decision is Decision.COMPARE:
             return await _compare(scope, call, record)
         elif decision is Decision.REFUSE:
             raise NotRecorded(call.address, live.state_id)
-    return await _execute(scope, call, encoded, record)
+    return await _execute(scope, call, encoded, pending, record)
 
 
-async def _execute(scope: Scope, call: Call, encoded: bytes, record: EventRecord | None) -> Any:
+def _encode_input(live: LiveState, call: Call) -> Encoded:
+    """The input as it is recorded. What tells it from others has no artifacts where it is not recorded itself."""
+    given = call.actor.input_of(call.inputs, call.kwargs)
+    encoded = live.stored.encode_input(given) if live.records_inputs else (live.stored.encode_inline(given), ())
+    if SECRET_MARK in encoded[0]:
+        live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
+    return encoded
+
+
+async def _execute(
+    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
+) -> Any:
     live, actor = scope.live, call.actor
     if live.lease is None:
         take_lease(live)
+    named = await live.put_artifacts(pending) if pending else ()
     clock = live.clock
     # An input that is recorded tells itself from others; only in its place is a fingerprint needed.
     what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
-    start = Start(call.address, clock.now(), live.next_order(), actor.version, what, input_)
+    start = Start(call.address, clock.now(), live.next_order(), actor.version, what, input_, named)
     child = Scope(live, call.path + "::", scope)
     if record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
@@ -120,7 +139,8 @@ async def _execute(scope: Scope, call: Call, encoded: bytes, record: EventRecord
     began = clock.elapsed()
     try:
         result = await _run_handler(child, call)
-        encoded_result = values.encode(result, "result")
+        encoded_result, produced = _encode_result(live, actor, result)
+        results = await live.put_artifacts(produced) if produced else ()
     except Exception as error:
         if isinstance(error, HoldfastError) and live.is_refusing(error):
             raise
@@ -134,7 +154,9 @@ async def _execute(scope: Scope, call: Call, encoded: bytes, record: EventRecord
     call.execution_time = clock.elapsed() - began
     at = clock.now()
     update = StateUpdate(at=at, status=StateStatus.COMPLETED, releases=True) if call.closes else None
-    durable = live.write_outcome(scope, start, _COMPLETED, at, call.execution_time, encoded_result, update=update)
+    durable = live.write_outcome(
+        scope, start, _COMPLETED, at, call.execution_time, encoded_result, artifacts=results, update=update
+    )
     if durable is not None:
         await durable
     elif at - live.turn_began > LONGEST_TURN_S:
@@ -144,6 +166,14 @@ async def _execute(scope: Scope, call: Call, encoded: bytes, record: EventRecord
         _tell(live, call, _COMPLETED, execution_time=call.execution_time)
         live.bus.give_a_moment()
     return result
+
+
+def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -> Encoded:
+    stored = live.stored
+    encoded = stored.encode_artifact(result, "result") if actor.is_artifact else stored.encode(result, "result")
+    if SECRET_MARK in encoded[0]:
+        live.secrets |= secrets_in(result)
+    return encoded
 
 
 async def _run_handler(child: Scope, call: Call) -> Any:
@@ -180,7 +210,7 @@ async def _settle_failure(
 ) -> None:
     live = scope.live
     call.execution_time = duration_s
-    failure = failure_of(error)
+    failure = failure_of(error, live.secrets)
     causes = _causes(error, child.failed or [])
     mark_failed(scope, call.address, error)
     at = live.clock.now()
@@ -232,10 +262,13 @@ def _can_be_raised(record: EventRecord) -> bool:
 
 def _recorded_error(record: EventRecord) -> Any:
     assert record.error is not None
-    return None if record.error.value is None else values.decode(record.error.value)
+    error = None if record.error.value is None else values.decode(record.error.value)
+    if isinstance(error, BaseException):
+        error.__dict__[RECORDED_TRACEBACK] = record.error.traceback
+    return error
 
 
-def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> Any:
+async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> Any:
     live = scope.live
     call.is_replayed = True
     if record.input != encoded or call.actor.version != record.version:
@@ -245,14 +278,16 @@ def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> An
         live.bus.give_a_moment()
     if record.status is _COMPLETED:
         assert record.result is not None
-        return values.decode(record.result)
+        return await live.stored.decode_record(record.result, record.artifacts)
     error = _recorded_error(record)
     mark_failed(scope, call.address, error)
     raise error
 
 
 def _report_drift(live: LiveState, call: Call, record: EventRecord, encoded: bytes) -> None:
-    call.drift = drift(record, call.actor.version, fingerprint(encoded))
+    given = call.actor.input_of(call.inputs, call.kwargs)
+    is_same = record.input is not None and live.stored.is_same(record.input, encoded, given)
+    call.drift = drift(record, call.actor.version, b"" if is_same else fingerprint(encoded))
     if call.drift is None:
         return
     if live.bus.is_heard:
@@ -274,10 +309,10 @@ async def _compare(scope: Scope, call: Call, record: EventRecord | None) -> Any:
     try:
         result = await _run_handler(child, call)
     except Exception as error:
-        report.compare_failure(call.address, record, failure_of(error))
+        report.compare_failure(call.address, record, failure_of(error, live.secrets))
         raise
     call.execution_time = live.clock.elapsed() - began
-    report.compare_result(call.address, record, values.encode(result, "result"))
+    report.compare_result(call.address, record, result)
     return result
 
 

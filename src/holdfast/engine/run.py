@@ -7,12 +7,14 @@ result, and one that belongs to another actor or input is refused without being 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from holdfast.artifacts.stored_values import Pending, StoredValues
 from holdfast.backends.contract import Claim, Grant
-from holdfast.codec import frames, values
+from holdfast.codec import frames
 from holdfast.engine.actors import Actor, HandlerActor
 from holdfast.engine.branches import branching
 from holdfast.engine.bus import EventBus
@@ -34,6 +36,7 @@ from holdfast.model.header import utc
 class Run(msgspec.Struct, kw_only=True):
     """What is to be run, and how."""
 
+    stored: StoredValues
     actor: Actor[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -50,38 +53,46 @@ class Run(msgspec.Struct, kw_only=True):
 async def run_to_end(writer: Writer, run: Run) -> Any:
     """Run, and give the result. Raises what the run failed of, StateMismatch, LeaseHeld, or what the store says."""
     holder = new_holder()
-    first = _first_record(run)
+    first, pending = _first_record(run)
     mark_running(holder)
     writer.crowd += 1
     try:
-        grant = await acquire(writer, _claim(writer, run, holder, first), run.wait_s)
+        if pending:
+            await asyncio.to_thread(run.stored.put, pending, None)
+        claim = _claim(writer, run, holder, first)
+        grant = await acquire(writer, claim, run.wait_s)
         if grant is None:
             raise UnknownState(run.state_id)
         if grant.lease is None:
             return await _recorded_result(writer, run, grant.header, first)
-        live = await _live(writer, run, holder, grant, first)
+        live = await _live(writer, run, claim, grant, first)
+        if pending and grant.is_new:
+            # Again, under the lease: so it is there even if a collector found it before the state named it.
+            await live.put_artifacts(pending)
         return await _go_on(run, live)
     finally:
         writer.crowd -= 1
         mark_ended(holder)
 
 
-def _first_record(run: Run) -> EventRecord:
+def _first_record(run: Run) -> tuple[EventRecord, Sequence[Pending]]:
     address = run.actor.label + run.actor.suffix
     # The whole run can only be taken up again from its input, so that must be storable to the last part.
-    encoded = values.encode(run.actor.input_of(run.args, run.kwargs), "input")
-    return EventRecord(
+    encoded, pending = run.stored.encode(run.actor.input_of(run.args, run.kwargs), "input")
+    record = EventRecord(
         seq=1,
         address=address,
         status=ExecutionStatus.STARTED,
         at=SYSTEM_CLOCK.now(),
         version=run.actor.version,
         input=encoded,
+        artifacts=tuple(each.artifact_id for each in pending),
     )
+    return record, pending
 
 
 def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Claim:
-    body, _ = frames.to_frame(first, frames.first_link(run.state_id))
+    body, _ = frames.to_frame(first, frames.first_link(run.state_id), run.stored.record_cipher(run.state_id))
     now = utc(first.at)
     header = StateHeader(
         state_id=run.state_id,
@@ -94,26 +105,26 @@ def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Clai
     return Claim(header=header, bodies=(body,), holder=holder, ttl_s=writer.keeper.ttl_s, create=run.create)
 
 
-async def _live(writer: Writer, run: Run, holder: Holder, grant: Grant, first: EventRecord) -> LiveState:
+async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: EventRecord) -> LiveState:
     """The state, held by this run. Whatever goes wrong, the lease is given back."""
     assert grant.lease is not None
     live = LiveState(
         writer=writer,
+        stored=run.stored,
         header=grant.header,
         history=History(run.state_id),
         link=frames.first_link(run.state_id),
         bus=run.bus,
         records_inputs=run.records_inputs,
-        holder=holder,
+        holder=claim.holder,
     )
     live.begin_writing(grant.lease)
     try:
         if grant.is_new:
-            _, link = frames.to_frame(first, frames.first_link(run.state_id))
-            live.replace_history(History(run.state_id, [first]), link)
+            live.replace_history(History(run.state_id, [first]), frames.link_of(claim.bodies[0]))
         else:
-            live.replace_history(*read_history(run.state_id, await writer.read(run.state_id)))
-            _require_same_run(run.state_id, live.history.first_event(), first)
+            live.replace_history(*read_history(run.state_id, await writer.read(run.state_id), run.stored))
+            _require_same_run(run, live.history.first_event(), first)
             if grant.header.status is not StateStatus.RUNNING:
                 live.update_header(StateStatus.RUNNING)
     except BaseException:
@@ -139,35 +150,38 @@ async def _go_on(run: Run, live: LiveState) -> Any:
         live.forget()
 
 
-def _require_same_run(state_id: str, recorded: EventRecord | None, wanted: EventRecord) -> None:
+def _require_same_run(run: Run, recorded: EventRecord | None, wanted: EventRecord) -> None:
+    state_id = run.state_id
     if recorded is None:
         raise StateMismatch(state_id, "it was made in the explicit form, not by running an agent")
     if recorded.address != wanted.address:
         was, now = parse(recorded.address), parse(wanted.address)
         raise StateMismatch(state_id, f"it runs the agent {was.name!r}, not {now.name!r}")
-    if recorded.input_fingerprint != wanted.input_fingerprint:
+    assert wanted.input is not None
+    given = run.actor.input_of(run.args, run.kwargs)
+    if recorded.input is None or not run.stored.is_same(recorded.input, wanted.input, given):
         raise StateMismatch(state_id, f"{wanted.address.partition('::')[0]!r} runs there with another input")
 
 
 async def _recorded_result(writer: Writer, run: Run, header: StateHeader, first: EventRecord) -> Any:
     """The result of a completed run."""
-    record = await _last_record(writer, run.state_id, header.position)
+    record = await _last_record(writer, run, header.position)
     if not isinstance(record, EventRecord) or not is_top_level(record.address):
-        history, _ = read_history(run.state_id, await writer.read(run.state_id))
+        history, _ = read_history(run.state_id, await writer.read(run.state_id), run.stored)
         began = history.first_event()
         record = None if began is None else history.latest[began.address]
-    _require_same_run(run.state_id, record, first)
+    _require_same_run(run, record, first)
     if record is None or record.result is None:
         raise StateCorrupted(run.state_id, header.position, "the state is completed and has no recorded result")
-    return values.decode(record.result)
+    return await run.stored.decode_record(record.result, record.artifacts)
 
 
-async def _last_record(writer: Writer, state_id: str, position: int) -> Record | None:
+async def _last_record(writer: Writer, run: Run, position: int) -> Record | None:
     """The last record of a journal, read without the rest; its checksum is checked against the one before it."""
-    tail = await writer.read(state_id, max(0, position - 2))
+    tail = await writer.read(run.state_id, max(0, position - 2))
     link = None
     if position > 2:
         (_, before), *tail = tail
         link = frames.link_of(before)
-    records = list(frames.from_frames(state_id, tail, link))
+    records = list(frames.from_frames(run.state_id, tail, link, run.stored.record_cipher(run.state_id)))
     return records[-1] if records else None

@@ -25,6 +25,8 @@ class Start(NamedTuple):
     version: str | None
     fingerprint: bytes
     input: bytes | None
+    artifacts: tuple[str, ...] = ()
+    """The ids of the artifacts that the input names."""
 
 
 class Scope:

@@ -6,6 +6,7 @@ import time
 import uuid
 from typing import Self
 
+from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import StateBackend, StateUpdate
 from holdfast.backends.memory import MemoryStateBackend
 from holdfast.codec import frames
@@ -16,12 +17,14 @@ from holdfast.engine.live import LiveState
 from holdfast.engine.opening import read_history, take_lease
 from holdfast.engine.storage import Storage
 from holdfast.engine.validation import ValidationReport
+from holdfast.engine.values_of import values_of
 from holdfast.engine.writer import writer_of
 from holdfast.errors import UnknownState, UsageError
 from holdfast.journal.address import nearest
 from holdfast.journal.history import History
 from holdfast.journal.lifecycle import state_may_become
 from holdfast.journal.replay import Decision, decide
+from holdfast.keys import Encryption
 from holdfast.model import ReplayMode, StateHeader, StateMetadata, StateSnapshot, StateStatus, checked_state_id
 from holdfast.model.header import utc
 
@@ -38,6 +41,8 @@ class ExecutionState:
         self,
         *,
         state_backend: StateBackend | None = None,
+        artifact_backend: ArtifactBackend | None = None,
+        encryption: Encryption | None = None,
         state_id: str | None = None,
         metadata: StateMetadata | None = None,
         event_bus: EventBus | None = None,
@@ -56,6 +61,7 @@ class ExecutionState:
         self._hold(
             LiveState(
                 writer=writer_of(backend),
+                stored=values_of(backend, artifact_backend, encryption),
                 header=header,
                 history=History(state_id),
                 link=frames.first_link(state_id),
@@ -81,7 +87,9 @@ class ExecutionState:
         cls,
         state_id: str,
         state_backend: StateBackend,
+        artifact_backend: ArtifactBackend | None = None,
         *,
+        encryption: Encryption | None = None,
         replay_mode: ReplayMode = ReplayMode.NORMAL,
         event_bus: EventBus | None = None,
         record_inputs: bool = True,
@@ -94,10 +102,12 @@ class ExecutionState:
         if header is None:
             known = (other.state_id for other in state_backend.list_states(limit=1000))
             raise UnknownState(state_id, nearest(state_id, known))
-        history, link = read_history(state_id, state_backend.read(state_id))
+        stored = values_of(state_backend, artifact_backend, encryption)
+        history, link = read_history(state_id, state_backend.read(state_id), stored)
         return cls.around(
             LiveState(
                 writer=writer_of(state_backend),
+                stored=stored,
                 header=header,
                 history=history,
                 link=link,
@@ -113,21 +123,25 @@ class ExecutionState:
         snapshot: StateSnapshot,
         *,
         state_backend: StateBackend | None = None,
+        artifact_backend: ArtifactBackend | None = None,
+        encryption: Encryption | None = None,
         replay_mode: ReplayMode = ReplayMode.NORMAL,
         event_bus: EventBus | None = None,
     ) -> Self:
-        """A state as it stood in a snapshot; stored with its first write, where the backend does not have it."""
+        """A state as it stood in a snapshot; stored with its first write, where the backend does not have it.
+
+        The artifacts that it names are not in the snapshot: give the artifact backend that has them.
+        """
         backend = state_backend or MemoryStateBackend()
-        history = History(snapshot.state_id, snapshot.records)
-        link = frames.first_link(snapshot.state_id)
-        for record in snapshot.records:
-            _, link = frames.to_frame(record, link)
+        stored = values_of(backend, artifact_backend, encryption)
         return cls.around(
             LiveState(
                 writer=writer_of(backend),
+                stored=stored,
                 header=snapshot.header,
-                history=history,
-                link=link,
+                history=History(snapshot.state_id, snapshot.records),
+                # What it goes on from is known when it is stored, which comes before the first new record.
+                link=frames.first_link(snapshot.state_id),
                 bus=event_bus or EventBus(),
                 mode=replay_mode,
                 is_stored=False,
@@ -152,7 +166,7 @@ class ExecutionState:
 
     @property
     def history(self) -> HistorySet:
-        return HistorySet(self._live.history)
+        return HistorySet(self._live.history, self._live.stored)
 
     @property
     def event_bus(self) -> EventBus:

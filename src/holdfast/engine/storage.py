@@ -4,39 +4,83 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.codec import values
+from holdfast.artifacts.adapters import adapter_named
+from holdfast.artifacts.stored_values import Encoded
+from holdfast.codec.secret_search import secrets_in
+from holdfast.codec.secrets import MARK as SECRET_MARK
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import take_lease
 
 
 class Storage:
-    """Any storable value under a name. A value that is given out is a fresh copy."""
+    """Any storable value under a name; a large one is an artifact by itself. What is given out is a fresh copy.
+
+    ``set_artifact`` stores a value as an artifact whatever its size. Its keys are a space of their own.
+    """
 
     def __init__(self, live: LiveState) -> None:
         self._live = live
 
     def set(self, key: str, value: object) -> None:
         """Set a value; it is durable when this returns. Raises ValueNotStorable."""
-        self._write(key, values.encode(value, f"storage[{key!r}]"))
+        self._set(key, value, self._live.stored.encode(value, f"storage[{key!r}]"), is_artifact=False)
 
     def get(self, key: str, default: Any = None) -> Any:
         data = self._live.history.storage.get(key)
-        return default if data is None else values.decode(data)
+        return default if data is None else self._live.stored.decode(data)
 
     def has(self, key: str) -> bool:
         return key in self._live.history.storage
 
     def delete(self, key: str) -> bool:
         """Delete a value; False if there is none."""
-        if not self.has(key):
-            return False
-        self._write(key, None)
-        return True
+        return self.has(key) and self._write(key, (None, ()), is_artifact=False)
 
     def keys(self) -> list[str]:
         return list(self._live.history.storage)
 
-    def _write(self, key: str, value: bytes | None) -> None:
-        if self._live.lease is None and not self._live.reads_only:
-            take_lease(self._live)
-        self._live.write_storage(key, value)
+    def set_artifact(self, key: str, value: object, adapter: str | None = None) -> str:
+        """Store a value as an artifact and give its id; it is durable when this returns.
+
+        ``adapter`` names another form than that of its type, one of your own for instance. Raises ValueNotStorable.
+        """
+        stored, place = self._live.stored, f"storage[{key!r}]"
+        if adapter is None:
+            encoded = stored.encode_artifact(value, place)
+        else:
+            encoded = stored.encode(value, place, adapter_named(adapter))
+        self._set(key, value, encoded, is_artifact=True)
+        return encoded[1][-1].artifact_id
+
+    def get_artifact(self, key: str, default: Any = None) -> Any:
+        """The value of an artifact, read and verified. Raises ArtifactMissing, ArtifactCorrupted."""
+        data = self._live.history.artifacts.get(key)
+        return default if data is None else self._live.stored.decode(data)
+
+    def has_artifact(self, key: str) -> bool:
+        return key in self._live.history.artifacts
+
+    def delete_artifact(self, key: str) -> bool:
+        """Let go of an artifact; False if there is none. The collector deletes it when nothing names it any more."""
+        return self.has_artifact(key) and self._write(key, (None, ()), is_artifact=True)
+
+    def artifact_keys(self) -> list[str]:
+        return list(self._live.history.artifacts)
+
+    def _set(self, key: str, value: object, encoded: Encoded, *, is_artifact: bool) -> None:
+        if SECRET_MARK in encoded[0]:
+            self._live.secrets |= secrets_in(value)
+        self._write(key, encoded, is_artifact=is_artifact)
+
+    def _write(self, key: str, encoded: Encoded | tuple[None, tuple[()]], *, is_artifact: bool) -> bool:
+        live = self._live
+        data, pending = encoded
+        if live.lease is None and not live.reads_only:
+            take_lease(live)
+        ids: tuple[str, ...] = ()
+        if pending and live.reads_only:
+            live.stored.put(pending, None)
+        elif pending:
+            ids = live.put_artifacts_now(pending)
+        live.write_storage(key, data, ids, is_artifact)
+        return True

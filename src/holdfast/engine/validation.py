@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.codec import values
-from holdfast.model import EventRecord, ExecutionStatus, Failure
+from holdfast.artifacts.stored_values import StoredValues
+from holdfast.model import EventRecord, Failure
 
 
 class Mismatch(msgspec.Struct, frozen=True):
@@ -23,7 +23,8 @@ class Mismatch(msgspec.Struct, frozen=True):
 class ValidationReport:
     """The outcome of a validation, address by address, in the order of execution."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredValues) -> None:
+        self._stored = stored
         self.matched: list[str] = []
         self.mismatches: list[Mismatch] = []
         self.extra: list[str] = []
@@ -33,13 +34,15 @@ class ValidationReport:
     def is_ok(self) -> bool:
         return not self.mismatches and not self.extra
 
-    def compare_result(self, address: str, record: EventRecord | None, result: bytes) -> None:
+    def compare_result(self, address: str, record: EventRecord | None, result: object) -> None:
+        """Raises ValueNotStorable where the result of executing again could not be recorded."""
+        encoded, _ = self._stored.encode(result, "result")
         if record is None:
             self.extra.append(address)
-        elif record.status is ExecutionStatus.COMPLETED and record.result == result:
+        elif record.result is not None and self._stored.is_same(record.result, encoded, result):
             self.matched.append(address)
         else:
-            self.mismatches.append(Mismatch(address, _recorded(record), values.decode(result)))
+            self.mismatches.append(Mismatch(address, self._recorded(record), result))
 
     def compare_failure(self, address: str, record: EventRecord | None, failure: Failure) -> None:
         if record is None:
@@ -47,12 +50,11 @@ class ValidationReport:
         elif record.error is not None and _kind(record.error) == _kind(failure):
             self.matched.append(address)
         else:
-            self.mismatches.append(Mismatch(address, _recorded(record), failure))
+            self.mismatches.append(Mismatch(address, self._recorded(record), failure))
+
+    def _recorded(self, record: EventRecord) -> Any:
+        return record.error if record.result is None else self._stored.decode(record.result)
 
 
 def _kind(failure: Failure) -> tuple[str, str]:
     return failure.type_name, failure.message
-
-
-def _recorded(record: EventRecord) -> Any:
-    return record.error if record.result is None else values.decode(record.result)

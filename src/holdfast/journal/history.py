@@ -23,7 +23,7 @@ _FAILED = ExecutionStatus.FAILED
 class History:
     """The records of one state in order, indexed. Adding is the only change there is."""
 
-    __slots__ = ("latest", "next_order", "records", "state_id", "storage", "to_retry")
+    __slots__ = ("artifacts", "latest", "next_order", "records", "state_id", "storage", "to_retry")
 
     def __init__(self, state_id: str, records: Iterable[Record] = ()) -> None:
         self.state_id = state_id
@@ -33,6 +33,8 @@ class History:
         self.to_retry: set[str] = set()
         """The addresses whose recorded failure is not replayed but tried again."""
         self.storage: dict[str, bytes] = {}
+        self.artifacts: dict[str, bytes] = {}
+        """The storage of artifacts, each a reference."""
         self.next_order = 1
         self._extend(records)
 
@@ -74,15 +76,16 @@ class History:
         if type(record) is EventRecord:
             self._add_event(record)
         elif type(record) is StorageRecord:
-            self.put_storage(record.key, record.value)
+            self.put_storage(record.key, record.value, record.is_artifact)
         self.records.append(record)
 
-    def put_storage(self, key: str, value: bytes | None) -> None:
+    def put_storage(self, key: str, value: bytes | None, is_artifact: bool = False) -> None:
         """Set an entry of the storage, or (None) delete it."""
+        space = self.artifacts if is_artifact else self.storage
         if value is None:
-            self.storage.pop(key, None)
+            space.pop(key, None)
         else:
-            self.storage[key] = value
+            space[key] = value
 
     def _add_event(self, record: EventRecord) -> None:
         address, status = record.address, record.status

@@ -1,0 +1,41 @@
+"""``holdfast artifact``: the content of one artifact, to a file or to the next program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast.artifacts.file import write_whole
+from holdfast.cli.options import json_option, open_holdfast, store_option
+from holdfast.cli.output import say_json, size, tell
+from holdfast.errors import UsageError
+
+
+@click.command("artifact", short_help="Fetch the content of an artifact.")
+@click.argument("artifact_id", metavar="ID")
+@click.option("-o", "--out", metavar="FILE", type=click.Path(dir_okay=False), help="Write it to this file.")
+@json_option
+@store_option
+def artifact(artifact_id: str, out: str | None, store: str | None, as_json: bool) -> None:
+    """Fetch the content of an artifact, verified and, where that is needed, decrypted.
+
+    Without a file it goes to stdout. `holdfast show` names the artifacts of a state. With `--json` only what is known
+    of it is printed.
+    """
+    with open_holdfast(store) as client:
+        chunks = client.open_artifact(artifact_id)
+        if out is not None:
+            written = write_whole(chunks, Path(out))
+            tell(f"Wrote {size(written.stat().st_size)} to {out}.")
+        if as_json:
+            info = None if client.artifacts is None else client.artifacts.find(artifact_id)
+            say_json(
+                {"artifact_id": artifact_id, "size": info and info.size, "put_at": info and info.put_at, "out": out}
+            )
+        elif out is None:
+            if sys.stdout.isatty():
+                raise UsageError("The content would go to the terminal.", "Name a file with `-o FILE`, or use a pipe.")
+            sys.stdout.buffer.writelines(chunks)
+            sys.stdout.buffer.flush()

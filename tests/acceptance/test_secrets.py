@@ -1,0 +1,361 @@
+"""What is marked as secret never reaches the disk, a message or an event; a replay that needs it says so."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import attrs
+import msgspec
+import pydantic
+import pytest
+from click.testing import CliRunner
+
+from holdfast import (
+    EventNotice,
+    ExecutionState,
+    Holdfast,
+    MissingSecret,
+    Secret,
+    SecretNeeded,
+    SQLiteStateBackend,
+    ValueNotStorable,
+    agent,
+    llm,
+    register_type,
+    tool,
+)
+from holdfast.cli.main import commands
+from holdfast.codec import values
+from holdfast.codec.secrets import is_marked, scrubbed, secret_parameters, texts_of
+
+KEY = "sk-kelp-0123456789"
+
+
+class Settings(pydantic.BaseModel):
+    url: str
+    api_key: pydantic.SecretStr
+    raw: pydantic.SecretBytes | None = None
+    token: Annotated[str, Secret] = ""
+
+
+@dataclass
+class Login:
+    user: str
+    password: Annotated[str, Secret]
+
+
+@attrs.define
+class Account:
+    user: str
+    pin: Annotated[int, Secret()] = 0
+
+
+class Card(msgspec.Struct):
+    holder: str
+    number: Annotated[str | None, Secret] = None
+
+
+class Pair(NamedTuple):
+    name: str
+    secret: Annotated[str, Secret]
+
+
+@register_type(name="vault", version=1)
+@dataclass
+class Vault:
+    place: str
+    code: Annotated[str, Secret]
+
+
+@dataclass
+class Written:
+    place: str
+    code: Annotated[str, Secret]
+
+
+register_type(Written, encode=lambda value: [value.place, value.code], decode=lambda parts: Written(*parts))
+
+
+def stored_bytes(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+@pytest.fixture
+def hf(tmp_path: Path) -> Iterator[Holdfast]:
+    with SQLiteStateBackend(tmp_path / "runs.db") as backend:
+        yield Holdfast(backend)
+        backend.close()
+        assert KEY.encode() not in stored_bytes(tmp_path)
+        assert b"4711" not in stored_bytes(tmp_path)
+
+
+SECRET_VALUES: list[Any] = [
+    Settings(url="u", api_key=pydantic.SecretStr(KEY), raw=pydantic.SecretBytes(KEY.encode()), token=KEY),
+    Login("ada", KEY),
+    Account("ada", 4711),
+    Card("ada", KEY),
+    Pair("ada", KEY),
+    Vault("here", KEY),
+    {"nested": [Login("ada", KEY), {"deep": pydantic.SecretStr(KEY)}]},
+    pydantic.SecretStr(KEY),
+]
+
+
+@pytest.mark.parametrize("value", SECRET_VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_with_a_secret_is_stored_without_it(value: Any, hf: Holdfast) -> None:
+    @tool
+    async def give() -> Any:
+        return value
+
+    @agent
+    async def take() -> str:
+        assert value is await give()
+        return "done"
+
+    assert "done" == hf.run_sync(take, state_id="x")
+    again = hf.history("x").get_event_result("take::give::tool_call")
+    assert KEY not in repr(again)
+
+
+def test_what_is_not_secret_of_such_a_value_comes_back() -> None:
+    again = values.decode(values.encode(SECRET_VALUES[0]))
+    assert (Settings, "u") == (type(again), again.url)
+    assert "<secret Settings.token, not stored>" == repr(again.token)
+    with pytest.raises(SecretNeeded, match=r"Settings\.api_key"):
+        again.api_key.get_secret_value()
+    login = values.decode(values.encode(Login("ada", KEY)))
+    assert "ada" == login.user
+    with pytest.raises(SecretNeeded, match=r"Login\.password is needed, and secrets are not stored\. Give it again"):
+        f"Bearer {login.password}"
+
+
+USES: list[Callable[[Any], object]] = [
+    str,
+    len,
+    bool,
+    list,
+    bytes,
+    float,
+    hash,
+    lambda secret: secret + "x",
+    lambda secret: "x" + secret,
+    lambda secret: secret == KEY,
+    lambda secret: "%s" % secret,  # noqa: UP031 - the old way is a use, too
+    lambda secret: secret.encode(),
+    lambda secret: secret[0],
+    lambda secret: "s" in secret,
+    lambda secret: setattr(secret, "x", 1),
+]
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_secret_that_is_missing_cannot_be_used_by_mistake(use: Callable[[Any], object]) -> None:
+    missing = MissingSecret("key")
+    if use is hash:
+        assert hash(missing) == hash(MissingSecret("key"))
+        return
+    with pytest.raises(SecretNeeded):
+        use(missing)
+
+
+def test_a_missing_secret_can_be_copied_compared_and_written_again() -> None:
+    missing = MissingSecret("key")
+    again = values.decode(values.encode({"a": missing}))["a"]
+    assert [missing] * 4 == [copy.copy(missing), copy.deepcopy(missing), pickle.loads(pickle.dumps(missing)), again]
+    assert missing != MissingSecret("other")
+    assert missing != 3
+
+
+@llm
+async def ask(prompt: str, api_key: Annotated[str, Secret]) -> str:
+    if "fail" in prompt:
+        raise ValueError(f"the key {api_key} was refused", {"key": api_key, api_key: [api_key.encode()]})
+    return prompt.upper()
+
+
+@agent
+async def talk(prompt: str, api_key: Annotated[str, Secret], *, retries: int = 0) -> str:
+    return await ask(prompt, api_key) + await ask("and", api_key=api_key)
+
+
+def test_arguments_that_are_marked_are_not_recorded(hf: Holdfast) -> None:
+    assert "HELLOAND" == hf.run_sync(talk, "hello", KEY, state_id="x")
+    recorded = hf.history("x")["talk::ask::llm_call"]
+    assert recorded.input is not None
+    assert ["hello", MissingSecret("ask(api_key)")] == values.decode(recorded.input)
+
+
+def test_another_key_is_the_same_run_and_no_drift(hf: Holdfast) -> None:
+    assert "HELLOAND" == hf.run_sync(talk, "hello", KEY, state_id="x")
+    assert "HELLOAND" == hf.run_sync(talk, "hello", api_key="a new key", state_id="x")
+
+
+def test_a_failure_is_recorded_and_told_without_the_secret(hf: Holdfast, tmp_path: Path) -> None:
+    from holdfast import EventBus
+
+    seen: list[EventNotice] = []
+    bus = EventBus()
+    bus.subscribe(seen.append)
+    with pytest.raises(ValueError, match=KEY):  # Whoever gave the key gets the exception as it was raised.
+        hf.run_sync(talk, "fail", KEY, state_id="x", event_bus=bus)
+    failure = hf.history("x")["talk::ask::llm_call"].error
+    assert failure is not None
+    assert "('the key ********** was refused', {'key': '**********'" in failure.message
+    assert KEY not in failure.message + failure.traceback + repr(failure)
+    assert failure.value is not None
+    recorded = values.decode(failure.value)
+    assert ("the key ********** was refused", {"key": "**********", "**********": [b"**********"]}) == recorded.args
+    bus.flush()
+    assert KEY not in repr(seen)
+    shown = CliRunner().invoke(commands, ["show", "x", "--json", "--store", f"sqlite:///{tmp_path}/runs.db"])
+    assert KEY not in shown.output
+    assert "**********" in shown.output
+
+
+def test_a_secret_that_came_with_a_result_is_not_told_either(hf: Holdfast) -> None:
+    @tool
+    async def log_in() -> Login:
+        return Login("ada", KEY)
+
+    @tool
+    async def use(password: str) -> None:
+        raise RuntimeError(f"wrong: {password}")
+
+    @agent
+    async def work() -> None:
+        login = await log_in()
+        await use.options(key="x")((await unmarked(login)) or "none")
+
+    async def unmarked(login: Login) -> str:
+        try:
+            raise RuntimeError(login.password)
+        except RuntimeError:
+            return "none"
+
+    @agent
+    async def leak() -> None:
+        login = await log_in()
+        raise RuntimeError(f"could not log in with {login.password}")
+
+    for each in (work, leak):
+        with pytest.raises(RuntimeError):
+            hf.run_sync(each, state_id=each.name)
+    error = hf.history("leak")["leak::agent_call"].error
+    assert error is not None
+    assert "could not log in with **********" == error.message
+
+
+def test_resuming_says_which_secret_is_needed_and_running_again_gives_it(hf: Holdfast) -> None:
+    with pytest.raises(ValueError, match="refused"):
+        hf.run_sync(talk, "fail", KEY, state_id="x")
+    with pytest.raises(SecretNeeded, match=r"talk\(api_key\)"):
+        asyncio.run(hf.resume("x", agent=talk))
+    with pytest.raises(ValueError, match="refused"):
+        hf.run_sync(talk, "fail", KEY, state_id="x")
+
+
+def test_secrets_of_the_storage_are_not_stored(hf: Holdfast) -> None:
+    state = ExecutionState(state_backend=hf.backend, state_id="x")
+    state.storage.set("login", Login("ada", KEY))
+    state.storage.set_artifact("login", Login("ada", KEY))
+    assert (
+        MissingSecret("Login.password")
+        == state.storage.get("login").password
+        == (state.storage.get_artifact("login").password)
+    )
+
+
+def test_a_large_value_with_a_secret_is_an_artifact_without_it(hf: Holdfast) -> None:
+    state = ExecutionState(state_backend=hf.backend, state_id="x")
+    state.storage.set("logins", [Login("ada" * 100, KEY)] * 1000)
+    assert {MissingSecret("Login.password")} == {login.password for login in state.storage.get("logins")}
+
+
+def test_a_type_whose_own_encode_would_write_the_secret_is_refused() -> None:
+    with pytest.raises(ValueNotStorable, match="marked as secret"):
+        values.encode(Written("here", KEY))
+
+
+@dataclass
+class LoginFailed(Exception):
+    user: str
+    password: Annotated[str, Secret]
+
+
+def test_an_exception_with_a_secret_is_recorded_without_it(hf: Holdfast) -> None:
+    @tool
+    async def log_in() -> None:
+        raise LoginFailed("ada", KEY)
+
+    @agent
+    async def work() -> str:
+        try:
+            await log_in()
+        except LoginFailed as error:
+            raise RuntimeError("could not log in") from error
+        return ""
+
+    with pytest.raises(RuntimeError):
+        hf.run_sync(work, state_id="x")
+    error = hf.history("x")["work::log_in::tool_call"].error
+    assert error is not None
+    assert KEY not in error.message + error.traceback
+
+
+def test_a_large_secret_does_not_become_an_artifact(hf: Holdfast) -> None:
+    state = ExecutionState(state_backend=hf.backend, state_id="x")
+    state.storage.set("login", Login("ada", KEY * 10_000))
+    state.storage.set(
+        "settings", [Settings(url="u" * 100_000, api_key=pydantic.SecretStr(KEY * 10_000), token=KEY * 9_000)]
+    )
+    assert hf.artifacts is not None
+    assert [100_000] == [info.size for info in hf.artifacts.list_artifacts()]
+
+
+def test_marks_are_found_wherever_they_stand_in_an_annotation() -> None:
+    def function(
+        a: Annotated[str, Secret],
+        b: Annotated[str, Secret] | None,
+        c: list[Annotated[str, Secret]],
+        d: str,
+        e: Annotated[Unknown, Secret],  # noqa: F821 # pyright: ignore[reportUndefinedVariable]
+        f: Unknown,  # noqa: F821 # pyright: ignore[reportUndefinedVariable]
+        *rest: Annotated[str, Secret()],
+        **named: Annotated[str, "Secret"],
+    ) -> Annotated[str, Secret]:
+        return ""
+
+    assert {"a", "b", "c", "e", "rest"} == secret_parameters(function)
+    assert not is_marked(str)
+
+
+def test_all_of_a_marked_rest_of_arguments_is_hidden(hf: Holdfast) -> None:
+    @agent
+    async def many(first: str, *rest: Annotated[str, Secret], **named: Annotated[str, Secret]) -> int:
+        return len(rest) + len(named)
+
+    assert 3 == hf.run_sync(many, "a", KEY, KEY, other=KEY, state_id="x")
+
+
+def test_a_method_can_have_secret_parameters(hf: Holdfast) -> None:
+    class Client:
+        @agent
+        async def call(self, key: Annotated[str, Secret]) -> int:
+            return len(key)
+
+    assert len(KEY) == hf.run_sync(Client().call, KEY, state_id="x")
+
+
+def test_the_texts_of_a_secret_are_all_that_could_show_it() -> None:
+    assert {"a'b"} == texts_of("a'b")
+    assert "x\\ny" in texts_of("x\ny")
+    assert {"k1", "k2", "3"} == texts_of({"a": "k1", "b": ["k2", 3, None, True, ""]})
+    assert "\\xff" in texts_of(pydantic.SecretBytes(b"\xff"))
+    assert set() == texts_of(MissingSecret("x"))
+    assert "a ********** b" == scrubbed("a long-secret b", ["long", "long-secret"])
