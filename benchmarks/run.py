@@ -21,6 +21,7 @@ import parts
 import replay
 import slow_disk
 import trials
+import values
 from findings import Finding, table
 
 MEASUREMENTS = {
@@ -32,6 +33,7 @@ MEASUREMENTS = {
     "growth": growth.measure,
     "import": import_time.measure,
     "parts": parts.measure,
+    "values": values.measure,
 }
 
 
