@@ -10,6 +10,7 @@ from holdfast.backends.memory import MemoryStateBackend
 from holdfast.backends.memory.artifacts import MemoryArtifactBackend
 from holdfast.backends.sqlite import SQLiteStateBackend
 from holdfast.client import Holdfast, StateView
+from holdfast.codec.left_out import NotStored
 from holdfast.codec.secrets import MissingSecret, Secret
 from holdfast.codec.user_types.registered import register_type
 from holdfast.declare import LLM, Agent, Tool, agent, llm, tool
@@ -142,6 +143,7 @@ __all__ = [
     "NotAStore",
     "NotEncrypted",
     "NotRecorded",
+    "NotStored",
     "Pin",
     "PositionTaken",
     "Record",

@@ -260,4 +260,6 @@ def test_the_command_fetches_an_artifact(tmp_path: Path) -> None:
     assert big(0) == (tmp_path / "out").read_bytes()
     for wrong, code in ((f"sha256:{'0' * 64}", 4), ("../../etc/passwd", 2)):
         assert code == run(commands, ["artifact", wrong, "--store", store]).exit_code
+    assert big(0) == run(commands, ["artifact", artifact_id[:15], "--store", store]).stdout_bytes
+    assert 4 == run(commands, ["artifact", "sha256:0000", "--store", store]).exit_code
     assert artifact_id[7:15] in run(commands, ["show", "x", "--store", store]).output

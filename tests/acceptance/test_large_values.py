@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +235,21 @@ def test_the_id_of_an_artifact_is_that_of_its_value() -> None:
     state = ExecutionState()
     for value in (BIG, "text", np.arange(3), {"a": {3, 1, 2}}, [1, (2,)]):
         assert compute_artifact_id(value) == state.storage.set_artifact("x", value)
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_id_of_an_artifact_is_the_same_in_every_process(seed: str) -> None:
+    program = """
+import numpy as np, polars as pl
+from holdfast import compute_artifact_id
+values = [{"words": {"kelp", "rock", "tide"}, 2: (1.5, None)}, "text", np.arange(9).reshape(3, 3).T]
+print([compute_artifact_id(value) for value in [*values, pl.DataFrame({"a": [1]})]])
+"""
+    values = [{"words": {"tide", "kelp", "rock"}, 2: (1.5, None)}, "text", np.arange(9).reshape(3, 3).T]
+    expected = [compute_artifact_id(value) for value in [*values, pl.DataFrame({"a": [1]})]]
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert f"{expected}\n" == ran.stdout
 
 
 def test_artifacts_of_the_storage_are_a_space_of_their_own() -> None:

@@ -32,7 +32,8 @@ from holdfast import (
 )
 from holdfast.cli.main import commands
 from holdfast.codec import values
-from holdfast.codec.secrets import is_marked, scrubbed, secret_parameters, texts_of
+from holdfast.codec.marks import is_marked
+from holdfast.codec.secrets import scrubbed, secret_parameters, texts_of
 
 KEY = "sk-kelp-0123456789"
 
@@ -278,7 +279,7 @@ def test_a_large_value_with_a_secret_is_an_artifact_without_it(hf: Holdfast) -> 
 
 
 def test_a_type_whose_own_encode_would_write_the_secret_is_refused() -> None:
-    with pytest.raises(ValueNotStorable, match="marked as secret"):
+    with pytest.raises(ValueNotStorable, match="marked to be left out"):
         values.encode(Written("here", KEY))
 
 
@@ -332,7 +333,7 @@ def test_marks_are_found_wherever_they_stand_in_an_annotation() -> None:
         return ""
 
     assert {"a", "b", "c", "e", "rest"} == secret_parameters(function)
-    assert not is_marked(str)
+    assert not is_marked(str, Secret)
 
 
 def test_all_of_a_marked_rest_of_arguments_is_hidden(hf: Holdfast) -> None:
@@ -359,3 +360,35 @@ def test_the_texts_of_a_secret_are_all_that_could_show_it() -> None:
     assert "\\xff" in texts_of(pydantic.SecretBytes(b"\xff"))
     assert set() == texts_of(MissingSecret("x"))
     assert "a ********** b" == scrubbed("a long-secret b", ["long", "long-secret"])
+
+
+def test_the_command_line_shows_no_secret(tmp_path: Path) -> None:
+    program = tmp_path / "pipeline_with_secrets.py"
+    program.write_text(
+        f"""
+from dataclasses import dataclass
+from typing import Annotated
+from holdfast import Secret, agent, tool
+
+@dataclass
+class Login:
+    user: str
+    password: Annotated[str, Secret]
+
+@tool
+def use(key: Annotated[str, Secret], fail: bool) -> Login:
+    if fail:
+        raise ValueError("refused: " + key)
+    return Login("ada", key)
+
+@agent
+def work(fail: bool) -> Login:
+    return use.call("{KEY}", fail)
+"""
+    )
+    for arguments in (["fail=false"], ["fail=false", "--json"], ["fail=true"], ["fail=true", "--json", "-v"]):
+        store = f"sqlite:///{tmp_path}/runs.db"
+        ran = CliRunner().invoke(commands, ["run", f"{program}:work", *arguments, "--store", store])
+        assert KEY not in ran.output, arguments
+        assert ("ada" in ran.output) == ("fail=false" in arguments)
+        assert ("refused: **********" in ran.output) == ("fail=true" in arguments)

@@ -17,17 +17,18 @@ from typing import Any
 import msgspec
 
 import holdfast.engine
-from holdfast.cli.calls import failed_at
+from holdfast.cli.calls import failed_at, run_of
 from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.options import Telling, command_to_resume
 from holdfast.cli.output import CommandFailed, say_json, say_result
 from holdfast.cli.progress import Progress
 from holdfast.client import Holdfast
+from holdfast.codec.values import without_secrets
 from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
 from holdfast.engine.state import ExecutionState
 from holdfast.errors import DriftWarning, HoldfastError
-from holdfast.model import EventRecord, StateStatus
+from holdfast.model import EventRecord, Failure, StateStatus
 
 _PACKAGE = Path(holdfast.engine.__file__).parents[1]
 _LIBRARY = Path(asyncio.__file__).parents[1]
@@ -80,6 +81,7 @@ def carry_out(task: Task) -> None:
     finally:
         bus.flush()
     progress.end()
+    result = without_secrets(result)
     if task.telling.as_json:
         say_json({"state_id": task.state_id, "status": StateStatus.COMPLETED, "result": result})
     else:
@@ -122,14 +124,22 @@ def _failure_since(task: Task, position: int) -> EventRecord | None:
 def _failed(task: Task, error: Exception, record: EventRecord | None) -> CommandFailed:
     kind = type(error).__name__
     where = "" if record is None else f" at {record.address}"
-    message = f"The run failed{where}: {kind}: {' '.join(str(error).split())}".rstrip(": ")
+    recorded = None if record is None else _recorded_failure(task)
+    text = str(error) if recorded is None else recorded.message
+    message = f"The run failed{where}: {kind}: {' '.join(text.split())}".rstrip(": ")
     return CommandFailed(
         ExitCode.RUN_FAILED,
         message,
-        error={"type": kind, "message": str(error), "address": None if record is None else record.address},
+        error={"type": kind, "message": text, "address": None if record is None else record.address},
         about={"state_id": task.state_id, "status": StateStatus.FAILED},
-        notes=[*_traceback(error, task.telling), *_how_to_go_on(task, "Run it again with")],
+        notes=[*_traceback(error, recorded, task.telling), *_how_to_go_on(task, "Run it again with")],
     )
+
+
+def _recorded_failure(task: Task) -> Failure | None:
+    """What is recorded of the failure of the run as a whole: it has a mask in place of every secret."""
+    run = run_of(task.client.history(task.state_id))
+    return None if run is None else run.error
 
 
 def _interrupted(task: Task, what: str, kind: str, code: ExitCode) -> CommandFailed:
@@ -149,10 +159,12 @@ def _how_to_go_on(task: Task, words: str) -> list[str]:
     return [f"{words}: {command_to_resume(task.state_id, task.store)}"] if is_kept else []
 
 
-def _traceback(error: Exception, telling: Telling) -> list[str]:
+def _traceback(error: Exception, recorded: Failure | None, telling: Telling) -> list[str]:
     """The traceback, if it is wanted, without the frames between one call of the pipeline and the next."""
     if not telling.is_verbose:
         return []
+    if recorded is not None and recorded.message != str(error):
+        return [recorded.traceback.rstrip()]  # There are secrets in the exception itself.
     told = traceback.TracebackException.from_exception(error)
     frames = [frame for frame in told.stack if not frame.filename.startswith(_NOT_THE_PIPELINE)]
     told.stack = traceback.StackSummary.from_list(frames)

@@ -19,6 +19,7 @@ import ormsgpack
 from holdfast.cli.summaries import Instance, summary
 from holdfast.codec.kinds import Opaque
 from holdfast.codec.python_types.standard import STANDARD_KINDS
+from holdfast.codec.secrets import MissingSecret
 from holdfast.codec.user_types.classes import FAMILIES
 from holdfast.errors import ValueNotReadable
 
@@ -89,6 +90,8 @@ def plain(value: object) -> Any:
             return str(value) if isinstance(value, Enum) else value
         case Enum():
             return plain(value.value)
+        case MissingSecret():
+            return repr(value)
         case int():
             return value
         case float():

@@ -166,6 +166,7 @@ def _event_for_programs(record: EventRecord, attempts: int) -> dict[str, Any]:
         "version": record.version,
         "input": None if record.input is None else read(record.input),
         "result": None if record.result is None else read(record.result),
+        "artifacts": list(record.artifacts),
         "error": None
         if error is None
         else {"type": error.type_name, "message": error.message, "traceback": error.traceback},

@@ -36,12 +36,13 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """A secret, of which only the name is stored."""
+    """A secret or a field that was left out, of which only the name is stored."""
 
     name: str
+    what: str = "secret"
 
     def __repr__(self) -> str:
-        return f"<secret {self.name}>"
+        return f"<{self.what} {self.name}>"
 
     __str__ = __repr__
 
@@ -141,6 +142,10 @@ def _secret(parts: Any) -> Hidden:
     return Hidden(str(parts[0]))
 
 
+def _left_out(parts: Any) -> Hidden:
+    return Hidden(str(parts[1]), "not stored:")
+
+
 _SUMMARIES: Final[dict[int, Callable[[Any], Any]]] = {
     32: _array,
     33: _scalar,
@@ -148,4 +153,5 @@ _SUMMARIES: Final[dict[int, Callable[[Any], Any]]] = {
     35: _polars,
     37: _artifact,
     38: _secret,
+    39: _left_out,
 }

@@ -10,6 +10,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from holdfast.codec.kinds import Lower, NotStorable
+from holdfast.codec.left_out import LeftOut
 from holdfast.codec.library_types.optional import parts_with_places
 from holdfast.codec.python_types.containers import lower_factory
 from holdfast.codec.python_types.standard import STANDARD_KINDS
@@ -20,7 +21,7 @@ from holdfast.model.artifacts import ArtifactReference
 MAX_DEPTH = 200
 _SCALARS = frozenset({NoneType, bool, int, float, str, bytes})
 _MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
-_WHOLE = frozenset({*STANDARD_KINDS, ArtifactReference, MissingSecret})
+_WHOLE = frozenset({*STANDARD_KINDS, ArtifactReference, LeftOut, MissingSecret})
 
 
 Elsewhere = Callable[[object], bool]

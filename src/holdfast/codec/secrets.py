@@ -11,17 +11,14 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NoReturn, cast
 
-from holdfast.codec.kinds import Kind, NotStorable
+from holdfast.codec.kinds import Kind
+from holdfast.codec.marks import hints_of, hints_of_class, is_marked
 from holdfast.errors import SecretNeeded
 
 MARK: Final = b"holdfast:secret"
 """Stands in the bytes of every value that has a secret in it, so that it is told without a walk through the value."""
 
 MASK: Final = "**********"
-
-EXCEPTION: Final = 21
-REGISTERED: Final = 36
-"""The tags of what is stored by more than its fields: by its arguments, or as the program says."""
 
 
 class Secret:
@@ -101,67 +98,16 @@ def _secret_classes() -> tuple[type, ...]:
     return () if pydantic is None else (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
 
 
-def hiding(kind: Kind, cls: type) -> Kind:
-    """The kind of a class with its marked fields hidden; the kind itself where none is marked."""
-    hidden = {name: MissingSecret(f"{cls.__name__}.{name}") for name in secret_fields(cls)}
-    if not hidden:
-        return kind
-
-    def lower(value: Any, lower_part: Callable[[Any], Any]) -> Any:
-        def hide(part: Any) -> Any:
-            # A kind hands the fields of an instance down as one dict. What is hidden is taken out before anybody
-            # looks at it: a large secret must not become an artifact on the way.
-            if type(part) is not dict:
-                return lower_part(part)
-            fields = cast("dict[str, object]", part)
-            return lower_part({name: hidden.get(name, item) for name, item in fields.items()})
-
-        parts = kind.lower(value, hide)
-        if kind.tag == EXCEPTION or (kind.tag == REGISTERED and type(parts[2]) is not int):
-            raise NotStorable(cls, "has fields marked as secret, and would be stored by more than its fields")
-        return parts
-
-    return Kind(kind.tag, lower, kind.build)
-
-
 def secret_fields(cls: type) -> frozenset[str]:
     """The names of the fields of a class that are marked as secret."""
-    hints: dict[str, object] = {}
-    for base in reversed(cls.__mro__):
-        hints |= _hints(vars(base).get("__annotations__", {}), base.__module__)
-    return frozenset(name for name, hint in hints.items() if is_marked(hint) or _is_secret_type(hint))
+    hints = hints_of_class(cls)
+    return frozenset(name for name, hint in hints.items() if is_marked(hint, Secret) or _is_secret_type(hint))
 
 
 def secret_parameters(function: Callable[..., Any]) -> frozenset[str]:
     """The names of the parameters of a function that are marked as secret."""
-    annotations = getattr(function, "__annotations__", {})
-    hints = _hints(annotations, getattr(function, "__module__", ""))
-    return frozenset(name for name, hint in hints.items() if name != "return" and is_marked(hint))
-
-
-def _hints(annotations: Mapping[str, object], module: str) -> dict[str, object]:
-    space = vars(sys.modules[module]) if module in sys.modules else {}
-    return {name: _evaluated(hint, space) for name, hint in annotations.items()}
-
-
-def _evaluated(hint: object, space: dict[str, Any]) -> object:
-    """An annotation that was written as text, as what it says. One that cannot be evaluated stays text."""
-    hint = hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else hint
-    if not isinstance(hint, str):
-        return hint
-    try:
-        return eval(hint, dict(space))  # The program's own source text, as typing.get_type_hints evaluates it.
-    except Exception:
-        return hint
-
-
-def is_marked(hint: object) -> bool:
-    """Whether the mark stands anywhere in an annotation. Text that names it and cannot be evaluated counts too."""
-    if isinstance(hint, str):
-        return "Secret]" in hint.replace(" ", "") or "Secret()" in hint
-    if any(mark is Secret or isinstance(mark, Secret) for mark in getattr(hint, "__metadata__", ())):
-        return True
-    return any(is_marked(part) for part in typing.get_args(hint) if not isinstance(part, str))
+    hints = hints_of(function)
+    return frozenset(name for name, hint in hints.items() if name != "return" and is_marked(hint, Secret))
 
 
 def _is_secret_type(hint: object) -> bool:

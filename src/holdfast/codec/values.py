@@ -16,11 +16,13 @@ from typing import Any, Final, cast
 import ormsgpack
 
 from holdfast.codec.kinds import Kind, Lower, NotStorable, Opaque
+from holdfast.codec.left_out import LEFT_OUT, LeftOut, leaving_out
 from holdfast.codec.library_types.optional import OPTIONAL_KINDS, kind_of
 from holdfast.codec.places import refusal
 from holdfast.codec.python_types.standard import OPTIONS, STANDARD_KINDS, lower_big_int
 from holdfast.codec.references import REFERENCE
-from holdfast.codec.secrets import MISSING, MissingSecret, hiding, kind_of_secret, masked
+from holdfast.codec.secrets import MARK as SECRET_MARK
+from holdfast.codec.secrets import MISSING, MissingSecret, kind_of_secret, masked
 from holdfast.codec.user_types.classes import FAMILIES
 from holdfast.codec.user_types.exceptions import EXCEPTION, lower_exception
 from holdfast.codec.user_types.families import LEAVE_SCALARS
@@ -41,7 +43,12 @@ _Ext = ormsgpack.Ext
 _type_of = cast("Callable[[Any], Any]", type)
 
 # The kind of every type seen so far; a class is asked for its kind once.
-_kinds: Final[dict[type, Kind]] = {**STANDARD_KINDS, ArtifactReference: REFERENCE, MissingSecret: MISSING}
+_kinds: Final[dict[type, Kind]] = {
+    **STANDARD_KINDS,
+    ArtifactReference: REFERENCE,
+    MissingSecret: MISSING,
+    LeftOut: LEFT_OUT,
+}
 _kinds_by_tag: Final = {kind.tag: kind for kind in (*_kinds.values(), *FAMILIES.values(), *OPTIONAL_KINDS, REGISTERED)}
 keep_current(_kinds)
 
@@ -129,6 +136,12 @@ def encode_offering(value: object, place: str, offer: Offer, *, is_lenient: bool
         raise refusal(value, place, error, lower, lambda part: offer(part) is not None) from None
 
 
+def without_secrets(value: object) -> Any:
+    """The value as it may be shown: a copy in which notes stand for secrets, or itself where it has none."""
+    data = try_encode(value)
+    return value if data is None or SECRET_MARK not in data else decode(data)
+
+
 def decode(data: bytes) -> Any:
     """A fresh value from its bytes. Raises ValueNotReadable; runs nothing that the bytes name."""
     try:
@@ -174,7 +187,7 @@ def _lower_by_kind(value: Any, lower: Lower) -> ormsgpack.Ext:
 
 def _kind_of(cls: type) -> Kind:
     kind = kind_of_secret(cls)
-    return hiding(kind_of(cls), cls) if kind is None else kind
+    return leaving_out(kind_of(cls), cls) if kind is None else kind
 
 
 def _careful(value: Any) -> Any:

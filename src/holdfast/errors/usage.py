@@ -172,7 +172,8 @@ class ValueNotStorable(UsageError):
     def __str__(self) -> str:
         return (
             f"{self.place} cannot be stored: {self.type_name} {self.why}. Return data instead (a dataclass, a pydantic "
-            "model, plain values), tell how it is stored with `register_type`, or leave this part out."
+            "model, plain values), tell how it is stored with `register_type`, or mark the field with "
+            "`Annotated[…, NotStored]`."
         )
 
 

@@ -73,8 +73,8 @@ def test_the_text_says_what_where_why_and_what_to_do() -> None:
     error = refused(Report("t", [Page("a"), Page("b", [lambda: 0])]))  # pyright: ignore[reportArgumentType]
     assert (
         "result.pages[1].lines[0] cannot be stored: function is not a kind of value that can be stored. Return data "
-        "instead (a dataclass, a pydantic model, plain values), tell how it is stored with `register_type`, or leave "
-        "this part out."
+        "instead (a dataclass, a pydantic model, plain values), tell how it is stored with `register_type`, or mark "
+        "the field with `Annotated[…, NotStored]`."
     ) == str(error)
 
 

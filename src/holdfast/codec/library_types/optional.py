@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from holdfast.codec.kinds import Kind, NotStorable
+from holdfast.codec.left_out import stand_ins_of
 from holdfast.codec.library_types import pandas_kinds, polars_kinds
 from holdfast.codec.library_types.numpy_kinds import NUMPY_ARRAY, NUMPY_SCALAR, numpy_kind
 from holdfast.codec.library_types.pandas_kinds import PANDAS, pandas_kind
@@ -48,4 +49,5 @@ def parts_with_places(value: Any, place: str) -> Iterator[tuple[object, str]]:
     elif kind.tag == POLARS.tag:
         yield from polars_kinds.parts_with_places(value, place)
     elif kind not in OPTIONAL_KINDS:
-        yield from parts_of(value, place)
+        left_out = {f"{place}.{name}" for name in stand_ins_of(value.__class__)}
+        yield from ((part, at) for part, at in parts_of(value, place) if at not in left_out)
