@@ -450,10 +450,13 @@ def test_a_state_in_validation_stores_nothing_of_its_own(tmp_path: Path) -> None
     backend = MemoryStateBackend()
     Holdfast(backend).run_sync(read_pages, 1, state_id="x")
     state = ExecutionState.load_from_state_id("x", backend, replay_mode=ReplayMode.VALIDATION)
-    position = backend.find_state("x")
-    state.storage.set("big", BIG)
-    assert BIG == state.storage.get("big")
-    assert position == backend.find_state("x")
+    artifacts = backend.own_artifacts
+    assert artifacts is not None
+    before = backend.find_state("x"), artifacts.list_artifacts()
+    other = BIG[::-1]
+    state.storage.set("big", other)
+    assert other == state.storage.get("big")
+    assert before == (backend.find_state("x"), artifacts.list_artifacts())
 
 
 def test_files_are_private(tmp_path: Path) -> None:

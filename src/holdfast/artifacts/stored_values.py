@@ -19,6 +19,8 @@ from holdfast.artifacts.file import FILE, ArtifactFile
 from holdfast.artifacts.npy import NPY
 from holdfast.artifacts.text import BYTES, TEXT, VALUE
 from holdfast.backends.artifact_contract import ArtifactBackend
+from holdfast.backends.memory import MemoryArtifactBackend
+from holdfast.backends.tiered_artifacts import TieredArtifactBackend
 from holdfast.codec import values
 from holdfast.codec.encryption import Cipher, RecordCipher
 from holdfast.codec.references import REFERENCE_MARK, loading
@@ -69,6 +71,15 @@ class StoredValues:
         self.store_id = store_id
         self._store_name = store_name
         self._is_enlisted = False
+
+    def kept_apart(self) -> StoredValues:
+        """The same values, with all that is put from now on in the memory of the process."""
+        if self.artifacts is None:
+            return self
+        apart = TieredArtifactBackend(MemoryArtifactBackend(), self.artifacts, sys.maxsize)
+        return StoredValues(
+            apart, store_id=self.store_id, store_name=self._store_name, threshold=self.threshold, cipher=self.cipher
+        )
 
     def encode(self, value: object, place: str, adapter: ArtifactAdapter | None = None) -> Encoded:
         """A value that must come back equal. With an adapter, the whole of it is an artifact, whatever its size.

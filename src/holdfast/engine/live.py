@@ -61,7 +61,6 @@ class LiveState:
         holder: Holder | None = None,
     ) -> None:
         self.writer = writer
-        self.stored = stored
         self.header = header
         self.history = history
         self.bus = bus
@@ -73,9 +72,10 @@ class LiveState:
         self.holder = holder or new_holder()
         self.reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)
         """In these modes nothing is recorded, and no lease is taken."""
+        self.stored = stored.kept_apart() if self.reads_only else stored
         self.replays_silently = mode is ReplayMode.NORMAL
         """Whether a recorded result is given without a word to anybody."""
-        self.validation = ValidationReport(stored) if mode is ReplayMode.VALIDATION else None
+        self.validation = ValidationReport(self.stored) if mode is ReplayMode.VALIDATION else None
         self.top = Scope(self, "", None)
         self.facade: object = None
         """The ExecutionState that handlers get."""

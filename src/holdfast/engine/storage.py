@@ -79,7 +79,7 @@ class Storage:
             take_lease(live)
         ids: tuple[str, ...] = ()
         if pending and live.reads_only:
-            live.stored.put(pending, None)
+            live.stored.put(pending, None)  # Into memory, as nothing is recorded.
         elif pending:
             ids = live.put_artifacts_now(pending)
         live.write_storage(key, data, ids, is_artifact)
