@@ -26,7 +26,10 @@ class NpyAdapter(ArtifactAdapter):
         if dtype.hasobject or dtype.metadata is not None or not dtype.itemsize:
             return False
         form = _numpy().lib.format
-        again = form.descr_to_dtype(form.dtype_to_descr(dtype))
+        described = form.dtype_to_descr(dtype)
+        if not repr(described).isascii() or len(repr(described)) > _LONGEST_HEADER // 2:
+            return False
+        again = form.descr_to_dtype(described)
         return again == dtype and again.char == dtype.char and again.isalignedstruct == dtype.isalignedstruct
 
     def size(self, value: Any) -> int:
@@ -56,7 +59,7 @@ class NpyAdapter(ArtifactAdapter):
         start = next(pieces, b"")
         head = io.BytesIO(start[:_LONGEST_HEADER])
         numpy.lib.format.read_magic(head)
-        shape, is_fortran, dtype = numpy.lib.format.read_array_header_2_0(head)
+        shape, is_fortran, dtype = numpy.lib.format.read_array_header_2_0(head, max_header_size=_LONGEST_HEADER)
         size = source.reference.size - head.tell()
         if dtype.hasobject or size != _count(shape) * dtype.itemsize:
             raise ValueNotReadable("numpy:ndarray", "its header does not fit its content")
