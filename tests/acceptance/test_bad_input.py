@@ -201,3 +201,12 @@ def test_a_parameter_that_run_takes_for_itself_is_named(hf: Holdfast) -> None:
 
     with pytest.raises(UsageError, match="has the parameter metadata, which `run` takes for itself"):
         hf.run_sync(clashes)
+
+
+@pytest.mark.parametrize("key", ["", "lone \ud800", 5, None])
+def test_a_key_of_the_storage_that_is_no_text_is_refused(key: Any) -> None:
+    state = ExecutionState()
+    with pytest.raises(UsageError, match="cannot be a key of the storage"):
+        state.storage.set(key, 1)
+    state.storage.set("kelp", 1)
+    assert ["kelp"] == state.storage.keys()

@@ -273,7 +273,12 @@ def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
     kind = type(error)
     return Failure(
         type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
-        message=scrubbed(str(error), secrets),
-        traceback=scrubbed("".join(traceback.format_exception(error)), secrets),
+        message=_as_utf8(scrubbed(str(error), secrets)),
+        traceback=_as_utf8(scrubbed("".join(traceback.format_exception(error)), secrets)),
         value=value,
     )
+
+
+def _as_utf8(text: str) -> str:
+    """Text as a record can hold it: an exception may speak of what is no text, such as the name of a file."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -10,6 +10,7 @@ from holdfast.codec.secret_search import secrets_in
 from holdfast.codec.secrets import MARK as SECRET_MARK
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import take_lease
+from holdfast.errors import UsageError
 
 
 class Storage:
@@ -75,6 +76,7 @@ class Storage:
     def _write(self, key: str, encoded: Encoded | tuple[None, tuple[()]], *, is_artifact: bool) -> bool:
         live = self._live
         data, pending = encoded
+        _require_text(key)
         if live.lease is None and not live.reads_only:
             take_lease(live)
         ids: tuple[str, ...] = ()
@@ -84,3 +86,12 @@ class Storage:
             ids = live.put_artifacts_now(pending)
         live.write_storage(key, data, ids, is_artifact)
         return True
+
+
+def _require_text(key: object) -> None:
+    try:
+        is_text = isinstance(key, str) and bool(key.encode())
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        raise UsageError(f"{key!r} cannot be a key of the storage.", "Use text that is not empty and has no surrogates.")

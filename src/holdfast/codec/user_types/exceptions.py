@@ -115,7 +115,13 @@ def _require_no_cycle(value: BaseException) -> None:
             to_look_at += cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
+_TAKING_PARTS: Final[frozenset[type]] = frozenset({BaseExceptionGroup, SyntaxError})
+"""They go through their second argument, and a range or a network has no end."""
+
+
 def _make(cls: type[BaseException], layout: Any, args: list[Any]) -> BaseException:
+    if len(args) > 1 and type(args[1]) not in (list, tuple) and not _TAKING_PARTS.isdisjoint(layout.__mro__):
+        raise TypeError("its second argument is no list and no tuple")
     error: BaseException = layout.__new__(cls, *args)
     layout.__init__(error, *args)
     return error
