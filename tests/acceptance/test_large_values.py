@@ -8,9 +8,10 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -366,6 +367,45 @@ def test_an_adapter_of_ones_own_can_be_named() -> None:
     assert "kelp" == state.storage.get_artifact("x")
     with pytest.raises(UsageError, match=r"No adapter is called 'nobody'\. Known are"):
         state.storage.set_artifact("x", "kelp", adapter="nobody")
+
+
+class Heavy:
+    """Something of which a hash takes long."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class HeavyAdapter(ArtifactAdapter):
+    name = "heavy"
+    type_names = (f"{__name__}:Heavy",)
+    threads: ClassVar[set[str]] = set()
+
+    def size(self, value: Heavy) -> int:
+        return len(value.data)
+
+    def content(self, value: Heavy) -> Content:
+        self.threads.add(threading.current_thread().name)
+        return Content(len(value.data), lambda: iter([value.data]))
+
+    def read(self, source: Source) -> Heavy:
+        return Heavy(source.read())
+
+
+def test_a_part_that_takes_long_is_not_looked_at_on_the_event_loop() -> None:
+    @tool
+    async def lift(heavy: Heavy) -> list[Heavy]:
+        return [heavy]
+
+    @agent
+    async def lifts(heavy: Heavy) -> int:
+        return len((await lift(heavy))[0].data)
+
+    register_adapter(HeavyAdapter())
+    HeavyAdapter.threads.clear()
+    assert 500_000 == Holdfast("memory://").run_sync(lifts, Heavy(BIG * 10))
+    assert HeavyAdapter.threads
+    assert threading.current_thread().name not in HeavyAdapter.threads
 
 
 def test_an_adapter_must_not_take_the_place_of_another() -> None:

@@ -31,8 +31,15 @@ from holdfast.model.artifacts import ArtifactReference, Content, Pin, content_of
 ARTIFACT_THRESHOLD: Final = 32 * 1024
 """A value, or a part with an adapter, of more bytes than this is stored as an artifact by itself."""
 
+QUICK: Final = 256 * 1024
+"""A part of at most so many bytes is hashed in a moment in which no event loop is missed."""
+
 for _adapter in (TEXT, BYTES, VALUE, FILE, NPY, ARROW):
     register_adapter(_adapter)
+
+
+class _TakesLong(Exception):
+    """Something in a value is large, and should not be looked at on an event loop."""
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -88,17 +95,23 @@ class StoredValues:
         """
         if adapter is not None:
             return self._as_one_artifact(value, place, adapter)
-        data = values.try_encode(value)
-        if data is not None and len(data) <= self.threshold:
-            return data, ()
-        return self._in_parts(value, place, is_lenient=False)
+        data = self.encode_small(value)
+        return self._in_parts(value, place, is_lenient=False) if data is None else (data, ())
 
-    def encode_input(self, value: object) -> Encoded:
-        """Arguments, in which a part that cannot be stored is noted by its type."""
+    def encode_small(self, value: object) -> bytes | None:
+        """The bytes of a value in which nothing is an artifact; None where something may be, or cannot be stored."""
         data = values.try_encode(value)
-        if data is not None and len(data) <= self.threshold:
-            return data, ()
-        return self._in_parts(value, "input", is_lenient=True)
+        return data if data is not None and len(data) <= self.threshold else None
+
+    async def encode_result(self, value: object, is_artifact: bool) -> Encoded:
+        """As ``encode`` or ``encode_artifact``, off the event loop where that takes long."""
+        if is_artifact:
+            return await asyncio.to_thread(self.encode_artifact, value, "result")
+        return await self._in_parts_aside(value, "result", is_lenient=False)
+
+    async def encode_input(self, value: object, *, is_lenient: bool) -> Encoded:
+        """Arguments, in which (leniently) a part that cannot be stored is noted by its type; likewise."""
+        return await self._in_parts_aside(value, "input", is_lenient=is_lenient)
 
     def encode_inline(self, value: object) -> bytes:
         """The bytes of a value without any artifact: what tells it from others whatever the settings are."""
@@ -151,8 +164,18 @@ class StoredValues:
             if each.file is not None:
                 each.file.read_from(self._source(each.reference))
 
-    def _in_parts(self, value: object, place: str, *, is_lenient: bool) -> Encoded:
-        """Each part that is large by itself becomes an artifact; and if it is still large, so does the rest."""
+    async def _in_parts_aside(self, value: object, place: str, *, is_lenient: bool) -> Encoded:
+        """As ``_in_parts``. Finding the hash of a file or a large part takes long, and is left to a thread."""
+        try:
+            return self._in_parts(value, place, is_lenient=is_lenient, is_quick=True)
+        except _TakesLong:
+            return await asyncio.to_thread(self._in_parts, value, place, is_lenient=is_lenient)
+
+    def _in_parts(self, value: object, place: str, *, is_lenient: bool, is_quick: bool = False) -> Encoded:
+        """Each part that is large by itself becomes an artifact; and if it is still large, so does the rest.
+
+        Raises ValueNotStorable or, where it has to be quick, _TakesLong.
+        """
         pending: list[Pending] = []
 
         def offer(part: object) -> ArtifactReference | None:
@@ -161,6 +184,8 @@ class StoredValues:
                 return None
             if adapter is not FILE and (adapter.size(part) <= self.threshold or not adapter.accepts(part)):
                 return None
+            if is_quick and adapter.size(part) > QUICK:
+                raise _TakesLong
             pending.append(self._pending(adapter, part))
             return pending[-1].reference
 

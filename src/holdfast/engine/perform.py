@@ -92,7 +92,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     live = scope.live
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), live.loop))
-    encoded, pending = _encode_input(live, call)
+    encoded, pending = await _encode_input(live, call)
     history = live.history
     record = history.latest.get(call.address)
     if record is not None or live.mode is not ReplayMode.NORMAL:
@@ -109,13 +109,18 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     return await _execute(scope, call, encoded, pending, record)
 
 
-def _encode_input(live: LiveState, call: Call) -> Encoded:
+async def _encode_input(live: LiveState, call: Call) -> Encoded:
     """The input as it is recorded. What tells it from others has no artifacts where it is not recorded itself."""
     given = call.actor.input_of(call.inputs, call.kwargs)
-    encoded = live.stored.encode_input(given) if live.records_inputs else (live.stored.encode_inline(given), ())
-    if SECRET_MARK in encoded[0]:
+    pending: Sequence[Pending] = ()
+    encoded = live.stored.encode_small(given)
+    if encoded is None and live.records_inputs:
+        encoded, pending = await live.stored.encode_input(given, is_lenient=True)
+    elif encoded is None:
+        encoded = live.stored.encode_inline(given)
+    if SECRET_MARK in encoded:
         live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
-    return encoded
+    return encoded, pending
 
 
 async def _execute(
@@ -139,7 +144,7 @@ async def _execute(
     began = clock.elapsed()
     try:
         result = await _run_handler(child, call)
-        encoded_result, produced = _encode_result(live, actor, result)
+        encoded_result, produced = await _encode_result(live, actor, result)
         results = await live.put_artifacts(produced) if produced else ()
     except Exception as error:
         if isinstance(error, HoldfastError) and live.is_refusing(error):
@@ -168,12 +173,14 @@ async def _execute(
     return result
 
 
-def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -> Encoded:
-    stored = live.stored
-    encoded = stored.encode_artifact(result, "result") if actor.is_artifact else stored.encode(result, "result")
-    if SECRET_MARK in encoded[0]:
+async def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -> Encoded:
+    pending: Sequence[Pending] = ()
+    encoded = None if actor.is_artifact else live.stored.encode_small(result)
+    if encoded is None:
+        encoded, pending = await live.stored.encode_result(result, actor.is_artifact)
+    if SECRET_MARK in encoded:
         live.secrets |= secrets_in(result)
-    return encoded
+    return encoded, pending
 
 
 async def _run_handler(child: Scope, call: Call) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.artifacts.stored_values import Pending, StoredValues
+from holdfast.artifacts.stored_values import Encoded, Pending, StoredValues
 from holdfast.backends.contract import Claim, Grant
 from holdfast.codec import frames
 from holdfast.engine.actors import Actor, HandlerActor
@@ -53,7 +53,8 @@ class Run(msgspec.Struct, kw_only=True):
 async def run_to_end(writer: Writer, run: Run) -> Any:
     """Run, and give the result. Raises what the run failed of, StateMismatch, LeaseHeld, or what the store says."""
     holder = new_holder()
-    first, pending = _first_record(run)
+    encoded, pending = await _encoded_input(run)
+    first = _first_record(run, encoded, pending)
     mark_running(holder)
     writer.crowd += 1
     try:
@@ -75,11 +76,16 @@ async def run_to_end(writer: Writer, run: Run) -> Any:
         mark_ended(holder)
 
 
-def _first_record(run: Run) -> tuple[EventRecord, Sequence[Pending]]:
-    address = run.actor.label + run.actor.suffix
+async def _encoded_input(run: Run) -> Encoded:
     # The whole run can only be taken up again from its input, so that must be storable to the last part.
-    encoded, pending = run.stored.encode(run.actor.input_of(run.args, run.kwargs), "input")
-    record = EventRecord(
+    given = run.actor.input_of(run.args, run.kwargs)
+    encoded = run.stored.encode_small(given)
+    return await run.stored.encode_input(given, is_lenient=False) if encoded is None else (encoded, ())
+
+
+def _first_record(run: Run, encoded: bytes, pending: Sequence[Pending]) -> EventRecord:
+    address = run.actor.label + run.actor.suffix
+    return EventRecord(
         seq=1,
         address=address,
         status=ExecutionStatus.STARTED,
@@ -88,7 +94,6 @@ def _first_record(run: Run) -> tuple[EventRecord, Sequence[Pending]]:
         input=encoded,
         artifacts=tuple(each.artifact_id for each in pending),
     )
-    return record, pending
 
 
 def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Claim:

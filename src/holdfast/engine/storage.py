@@ -94,4 +94,6 @@ def _require_text(key: object) -> None:
     except UnicodeEncodeError:
         is_text = False
     if not is_text:
-        raise UsageError(f"{key!r} cannot be a key of the storage.", "Use text that is not empty and has no surrogates.")
+        raise UsageError(
+            f"{key!r} cannot be a key of the storage.", "Use text that is not empty and has no surrogates."
+        )
