@@ -41,7 +41,13 @@ class ArrowAdapter(ArtifactAdapter):
         polars = sys.modules.get("polars")
         if polars is None:
             raise ValueNotReadable("polars:DataFrame", "module 'polars' is not imported in this program")
-        frame = polars.read_ipc(io.BytesIO(source.read()))
+        try:
+            frame = polars.read_ipc(io.BytesIO(source.read()))
+        except BaseException as error:
+            # A panic inside polars is no Exception, and must not pass for an interrupt.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise ValueNotReadable("polars:DataFrame", f"polars cannot read it ({error})") from error
         return frame.to_series(0) if source.reference.details == _SERIES else frame
 
     def preview(self, value: Any) -> str:

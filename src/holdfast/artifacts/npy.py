@@ -68,6 +68,8 @@ class NpyAdapter(ArtifactAdapter):
         for piece in itertools.chain((start[head.tell() :],), pieces):
             flat[at : at + len(piece)] = numpy.frombuffer(piece, numpy.uint8)
             at += len(piece)
+        if at != size:
+            raise ValueNotReadable("numpy:ndarray", "its content is shorter than its header says")
         array = flat.view(dtype)
         return array.reshape(shape[::-1]).T if is_fortran else array.reshape(shape)
 

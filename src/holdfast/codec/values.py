@@ -150,6 +150,8 @@ def decode(data: bytes) -> Any:
         cause, _raised.error = _raised.error or error, None
     if not isinstance(cause, Exception) or (isinstance(cause, HoldfastError) and not isinstance(cause, SecretNeeded)):
         raise cause
+    if isinstance(cause, MemoryError):
+        raise ValueNotReadable("unknown", "there is not enough memory for it") from cause
     raise ValueNotReadable("unknown", f"its bytes are damaged ({cause})") from cause
 
 
