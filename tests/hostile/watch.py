@@ -1,0 +1,161 @@
+"""Watches this process while it reads hostile bytes: what it imports, opens and executes, its memory and its time.
+
+Python tells an audit hook of everything that reaches out of it. What is not listed here as harmless is noted.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import mmap
+import pkgutil
+import resource
+import sys
+import time
+import zoneinfo
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy
+import pandas
+import polars
+import tzdata
+
+MOST_ADDRESS_SPACE = 2 << 30
+"""How much more address space than at the start the process may ask for; beyond that it is refused."""
+MOST_MEMORY = 100 << 20
+MOST_SECONDS = 1.0
+LONGEST_INPUT = 1 << 20
+
+LAZY_LIBRARIES = ("numpy", "pandas", "polars")
+"""They import parts of themselves when these are first needed."""
+LIBRARY_FOLDERS = tuple(library.__path__[0] for library in (numpy, pandas, polars))
+ZONE_FOLDERS = (*zoneinfo.TZPATH, tzdata.__path__[0])
+HARMLESS = frozenset({"builtins.id", "object.__getattr__", "object.__setattr__", "sys._getframe"})
+
+
+class Reading(msgspec.Struct):
+    """What reading one input came to."""
+
+    outcome: str
+    seconds: float
+    growth: int
+    """By how many bytes the most memory that the process ever had is above what it had at the start."""
+    noted: list[str]
+
+    def faults(self) -> list[str]:
+        """What must not be, whatever the input was."""
+        found = list(self.noted)
+        if self.seconds > MOST_SECONDS:
+            found.append(f"took {self.seconds:.1f} s")
+        if self.growth > MOST_MEMORY:
+            found.append(f"took {self.growth >> 20} MB")
+        return found
+
+
+class Watch:
+    """The watch over this process. Begins when it is made and cannot be taken off again."""
+
+    def __init__(self, last_input: Path, *, allows_parsing: bool = False) -> None:
+        """``last_input`` is a file that holds the input that is being read, for the case that the process dies.
+
+        The header of an ``.npy`` file is a literal of Python, which numpy has parsed. To parse is not to execute; where
+        it is allowed, executing is still noted.
+        """
+        self._allows_parsing = allows_parsing
+        faulthandler.enable()
+        self._noted: list[str] = []
+        self._is_on = False
+        _load_the_zone_database()
+        _annotations()
+        last_input.write_bytes(bytes(LONGEST_INPUT + 4))
+        with last_input.open("r+b") as file:
+            self._slot = mmap.mmap(file.fileno(), 0)
+        _limit_address_space()
+        self._modules = set(sys.modules)
+        self._least = _most_memory()
+        sys.addaudithook(self._hear)
+
+    def read(self, data: bytes, read: Callable[[bytes], str]) -> Reading:
+        """Read an input with a function that gives the outcome as text."""
+        self._slot[:4] = len(data).to_bytes(4, "big")
+        self._slot[4 : 4 + len(data)] = data
+        began = time.process_time()
+        self._is_on = True
+        try:
+            outcome = read(data)
+        finally:
+            self._is_on = False
+        seconds = time.process_time() - began
+        noted, self._noted = self._noted, []
+        if len(sys.modules) != len(self._modules):
+            added = set(sys.modules) - self._modules
+            self._modules |= added
+            noted += [f"the module {name} is new" for name in sorted(added) if not _may_be_imported(name)]
+        return Reading(outcome, seconds, _most_memory() - self._least, noted)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        is_parsing = self._allows_parsing and event == "compile" and arguments[1] == "<unknown>"
+        if self._is_on and event not in HARMLESS and not is_parsing and not _is_allowed(event, arguments):
+            self._noted.append(f"{event} {arguments!r}"[:300])
+
+
+def last_input_of(file: Path) -> bytes:
+    """The input that a process was reading when it died."""
+    content = file.read_bytes()
+    return content[4 : 4 + int.from_bytes(content[:4], "big")]
+
+
+def _is_allowed(event: str, arguments: tuple[Any, ...]) -> bool:
+    match event:
+        case "import":
+            return _may_be_imported(arguments[0])
+        case "open" | "os.listdir" | "os.scandir":
+            return str(arguments[0]).startswith((*ZONE_FOLDERS, *LIBRARY_FOLDERS))
+        case "marshal.loads":
+            return any(folder.encode() in arguments[0] for folder in LIBRARY_FOLDERS)
+        case "exec":
+            # What is evaluated as text was heard as "compile" before.
+            return arguments[0].co_filename.startswith((*LIBRARY_FOLDERS, "<string>"))
+        case "compile":
+            return arguments[0] in _annotations()
+        case _:
+            return False
+
+
+@cache
+def _annotations() -> frozenset[bytes]:
+    """The annotations in the program's own source, which Python leaves as text and which are evaluated when needed."""
+    classes = [
+        each for module in list(sys.modules.values()) for each in vars(module).values() if isinstance(each, type)
+    ]
+    written = [vars(cls).get("__annotations__") for cls in classes]
+    texts = [text for each in written if isinstance(each, dict) for text in each.values()]
+    return frozenset(text.encode() for text in texts if isinstance(text, str))
+
+
+def _may_be_imported(name: str) -> bool:
+    return name.partition(".")[0] in (*LAZY_LIBRARIES, "tzdata")
+
+
+def _load_the_zone_database() -> None:
+    # Its folders are packages, which zoneinfo imports when it looks a name up in them. They are imported now, and not
+    # under watch, so that nothing but the looking up is left.
+    for package in pkgutil.walk_packages(tzdata.__path__, "tzdata."):
+        importlib.import_module(package.name)
+    with suppress(zoneinfo.ZoneInfoNotFoundError):
+        zoneinfo.ZoneInfo("Nowhere/City")
+
+
+def _limit_address_space() -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + MOST_ADDRESS_SPACE
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _most_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
