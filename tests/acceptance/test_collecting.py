@@ -196,6 +196,14 @@ def test_artifacts_that_several_stores_use_are_collected_only_with_all_of_them(t
             assert [] == hf.collect(grace=NOW, also=[other]).deleted
 
 
+def test_a_pin_of_a_store_that_nobody_knows_stops_it() -> None:
+    hf = Holdfast(MemoryStateBackend())
+    assert hf.artifacts is not None
+    hf.artifacts.put(compute_artifact_id(b"x"), content_of(b"x"), Pin("0" * 32, "x", 1))
+    with pytest.raises(ArtifactsShared, match="the store 000"):
+        hf.collect(grace=NOW)
+
+
 def test_nothing_is_collected_where_a_state_cannot_be_read(tmp_path: Path) -> None:
     backend = MemoryStateBackend()
     hf = Holdfast(backend)

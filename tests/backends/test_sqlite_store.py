@@ -187,13 +187,13 @@ def test_a_verb_that_fails_half_way_leaves_nothing_behind(path: Path) -> None:
     moments = iter([1.0])
 
     with SQLiteStateBackend(path, clock=lambda: next(moments)) as backend:
-        _lease(backend)
+        lease = _lease(backend)
         with pytest.raises(StopIteration):
             backend.delete_state("kelp")
         moments = iter([2.0, 3.0])
         assert ["kelp"] == [header.state_id for header in backend.list_states()]
         with pytest.raises(UnicodeEncodeError):
-            backend.append([Append(Lease("kelp", 1, 1), 1, (), StateUpdate(at=0.0, metadata=_unwritable()))])
+            backend.append([Append(lease, 1, (), StateUpdate(at=0.0, metadata=_unwritable()))])
         assert _claim().header.metadata == backend.list_states()[0].metadata
 
 

@@ -32,6 +32,14 @@ from holdfast.errors import BackendError
 from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
 
 
+def first_fence(key: int) -> int:
+    """The fence of the first lease of a state, from a key that is never used twice and only grows.
+
+    There is room for a million leases before the fences of the next key begin.
+    """
+    return (key << 20) + 1
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A wish to write a state, which is created where it does not exist."""
 
@@ -109,7 +117,8 @@ class StateBackend(ABC):
         """Answer each claim, all in one transaction. None: the state does not exist and was not to be created.
 
         A lease is given where the state is new, its last lease was given back or has run out, or ``supersede`` names
-        the lease that stands. Its fence is greater than every earlier one of the state. Nothing else changes.
+        the lease that stands. Its fence is greater than every earlier one of the state, also where a state of the same
+        id was deleted before: a pin that names a fence then never stands for two leases. Nothing else changes.
         """
 
     @abstractmethod

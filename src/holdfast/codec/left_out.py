@@ -16,6 +16,7 @@ from holdfast.codec.kinds import Kind, NotStorable
 from holdfast.codec.marks import hints_of_class, is_marked
 from holdfast.codec.names import find_class, name_of
 from holdfast.codec.secrets import MissingSecret, secret_fields
+from holdfast.codec.user_types.families import family_of
 from holdfast.errors import ValueNotReadable
 
 EXCEPTION: Final = 21
@@ -42,7 +43,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 def _build(parts: Any) -> Any:
     name, field = parts
     cls = find_class(name)
-    if not is_marked(hints_of_class(cls).get(field), NotStored):
+    if family_of(cls) is None or not is_marked(hints_of_class(cls).get(field), NotStored):
         raise ValueNotReadable(name, f"its field {field!r} was not stored, and is not marked so any more")
     try:
         return _default(cls, field)()

@@ -15,7 +15,7 @@ hand, without a pin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -63,9 +63,9 @@ class Collector:
 
         A state that cannot be read stops it: what it names cannot be known.
         """
-        self._require_all_stores()
         listed = list(_pages(self._artifacts))
         pins = self._artifacts.pins()
+        self._require_all_stores(pins)
         named = self._named_by_all()
         found = unnamed(listed, named, put_before)
         pinning = pins_on(found, pins)
@@ -82,10 +82,12 @@ class Collector:
         young = len(listed) - count - len(found)
         return Collected(deleted=wanted, named=count, held=len(found) - len(wanted), young=young, is_dry_run=is_dry_run)
 
-    def _require_all_stores(self) -> None:
-        others = {store_id: name for store_id, name in self._artifacts.stores().items() if store_id not in self._stores}
+    def _require_all_stores(self, pins: Collection[Pin]) -> None:
+        """Whoever names artifacts here is enlisted before the first one is put, so none can be missing after that."""
+        users = {pin.store_id: f"the store {pin.store_id}" for pin in pins} | dict(self._artifacts.stores())
+        others = sorted(name for store_id, name in users.items() if store_id not in self._stores)
         if others:
-            raise ArtifactsShared(self._artifacts.name, tuple(sorted(others.values())))
+            raise ArtifactsShared(self._artifacts.name, tuple(others))
 
     def _named_by_all(self) -> set[str]:
         named: set[str] = set()

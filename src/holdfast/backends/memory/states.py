@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
+from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate, first_fence
 from holdfast.backends.memory.artifacts import MemoryArtifactBackend
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, PositionTaken, UsageError
 from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
@@ -31,7 +31,7 @@ class _StoredState:
         self.header = claim.header
         self.metadata = claim.header.metadata.to_json()
         self.bodies = [bytes(body) for body in claim.bodies]
-        self.fence = 0
+        self.fence = first_fence(key) - 1
         self.holder: Holder | None = None
         self.lease_until = 0.0
 

@@ -48,10 +48,14 @@ ORDER BY seq LIMIT ?;
 SELECT * FROM headers WHERE state_id = ?;
 
 -- name: insert_state
--- A new state, with its first lease.
+-- A new state, with its first lease. The fence follows from its key, so it is set next.
 INSERT INTO states
     (fence, lease_until, status, created_at, updated_at, version, state_id, pipeline_name, agent, holder, metadata)
-VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: set_first_fence
+-- Gives a new state the fence of its first lease.
+UPDATE states SET fence = ? WHERE key = ?;
 
 -- name: grant_lease
 -- Hands a state to a holder under a new fence.

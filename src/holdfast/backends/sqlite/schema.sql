@@ -8,8 +8,9 @@
 --
 -- What always holds:
 --   * The records of a state are numbered 1, 2, 3 … without a gap; one that is written is never changed.
---   * `fence` only grows. A record is inserted by a statement that finds the state with the writer's fence, so a holder
---     that has been superseded inserts nothing, whatever it believes.
+--   * `fence` only grows, also from a deleted state to a later one of the same id. A record is inserted by a statement
+--     that finds the state with the writer's fence, so a holder that has been superseded inserts nothing, whatever it
+--     believes.
 --   * A lease is free when `holder` is NULL or `lease_until` has come. Giving it back leaves the fence as it is: an
 --     append whose acknowledgement was lost can be repeated.
 --   * `key` is never used twice (AUTOINCREMENT), so the lease of a deleted state fits no later state.

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from holdfast.backends.contract import Append, Claim, Grant, StateBackend
+from holdfast.backends.contract import Append, Claim, Grant, StateBackend, first_fence
 from holdfast.backends.sqlite.appends import Appender, insert_tags
 from holdfast.backends.sqlite.artifacts import SQLiteArtifactBackend
 from holdfast.backends.sqlite.connection import locate
@@ -162,10 +162,12 @@ class SQLiteStateBackend(StateBackend):
     def _create(self, cursor: Cursor, claim: Claim, now: float) -> Grant:
         cursor.execute(QUERIES["insert_state"], row_of_claim(claim, now))
         key = self._database.writer.last_insert_rowid()
+        fence = first_fence(key)
+        cursor.execute(QUERIES["set_first_fence"], (fence, key))
         insert_tags(cursor, key, claim.header.metadata)
         cursor.executemany(QUERIES["insert_record"], [(key, seq, body) for seq, body in enumerate(claim.bodies, 1)])
         header = msgspec.structs.replace(claim.header, position=len(claim.bodies), holder=claim.holder)
-        return Grant(header=header, is_new=True, lease=Lease(header.state_id, key, 1))
+        return Grant(header=header, is_new=True, lease=Lease(header.state_id, key, fence))
 
     def _standing(self, cursor: Cursor, state_id: str, now: float) -> Standing | None:
         rows = cursor.execute(QUERIES["find_header"], (state_id,)).fetchall()

@@ -96,6 +96,12 @@ class LeaseConformance(BackendCase):
         grant = self.acquire(holder=OURS, supersede=lease.fence)
         assert (None, THEIRS, newest.fence) == (grant.lease, grant.held_by, grant.held_fence)
 
+    def test_a_state_that_is_made_again_has_a_greater_fence_than_the_deleted_one_ever_had(self) -> None:
+        first = self.lease()
+        last = self.taken_over(first)
+        assert self.backend.delete_state("kelp", last)
+        assert self.lease().fence > last.fence > first.fence
+
     def test_every_lease_has_a_greater_fence_than_all_before_it(self) -> None:
         fences = [self.lease().fence]
         self.clock.turn(60.0)
