@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import mmap
+import os
 import pkgutil
 import resource
 import sys
@@ -77,7 +78,8 @@ class Watch:
             self._slot = mmap.mmap(file.fileno(), 0)
         _limit_address_space()
         self._modules = set(sys.modules)
-        self._least = _most_memory()
+        self._status = os.open("/proc/self/status", os.O_RDONLY)
+        self._least = self._most_memory()
         sys.addaudithook(self._hear)
 
     def read(self, data: bytes, read: Callable[[bytes], str]) -> Reading:
@@ -96,7 +98,12 @@ class Watch:
             added = set(sys.modules) - self._modules
             self._modules |= added
             noted += [f"the module {name} is new" for name in sorted(added) if not _may_be_imported(name)]
-        return Reading(outcome, seconds, _most_memory() - self._least, noted)
+        return Reading(outcome, seconds, self._most_memory() - self._least, noted)
+
+    def _most_memory(self) -> int:
+        # Not ru_maxrss: a process is born with that of the one that started it.
+        text = os.pread(self._status, 4096, 0)
+        return int(text.partition(b"VmHWM:")[2].split(maxsplit=1)[0]) * 1024
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         is_parsing = self._allows_parsing and event == "compile" and arguments[1] == "<unknown>"
@@ -155,7 +162,3 @@ def _limit_address_space() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + MOST_ADDRESS_SPACE
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def _most_memory() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
