@@ -51,3 +51,11 @@ def test_the_explicit_form_adds_only_once(tmp_path: Path) -> None:
         "7",
         "7 from the journal: add_one::tool_call, add_one[again]::tool_call",
     ] == printed("explicit_form.py", tmp_path)
+
+
+def test_large_values_are_stored_once_and_fetched_once(tmp_path: Path) -> None:
+    first, second = printed("large_values.py", tmp_path), printed("large_values.py", tmp_path)
+    assert 3 == sum(line.startswith("fetching") for line in first)
+    assert first[3:] == second
+    assert ["2 artifacts, the page among them once", "to collect: 0"] == second[1:]
+    assert b"sk-123" not in (tmp_path / "pages.db").read_bytes()

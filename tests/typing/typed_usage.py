@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_type
 
-from holdfast import Holdfast, StateHeader, StateMetadata, StateStatus, agent, llm, tool
+from holdfast import Holdfast, StateHeader, StateMetadata, StateStatus, agent, llm, register_type, tool
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,15 @@ class Page:
 class Report:
     topic: str
     summaries: list[str]
+
+
+@register_type(name="tide", version=2)
+class Tide:
+    height: float = 0.0
+
+
+assert_type(Tide().height, float)
+assert_type(register_type(Page, encode=lambda page: page.url, decode=lambda url: Page(url, "")), type[Page])
 
 
 @tool
