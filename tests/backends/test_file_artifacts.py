@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import resource
 import shutil
 import stat
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from backends.bounds import NOBODY, as_ordinary_user, files_limited_to
 
 from holdfast.backends.compression import decompressed
 from holdfast.backends.files import FileSystemArtifactBackend
@@ -36,7 +36,6 @@ from holdfast.errors import (
 from holdfast.model.artifacts import CHUNK, Content, Pin, content_of
 from holdfast.testing.conformance.artifact_case import id_of, noise, prose
 
-NOBODY = 65534
 PIN = Pin("0123456789abcdef" * 2, "kelp", 1)
 
 
@@ -60,29 +59,6 @@ def open_folder() -> Iterator[Path]:
     yield folder
     subprocess.run(["chmod", "-R", "u+rwx", folder], check=True)
     shutil.rmtree(folder)
-
-
-@contextmanager
-def _as_ordinary_user() -> Generator[None]:
-    """Permissions do not bind root: step down for a while where the tests are run as root."""
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)
-
-
-@contextmanager
-def _files_limited_to(size: int) -> Generator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def _put(backend: FileSystemArtifactBackend, data: bytes, pin: Pin | None = None) -> str:
@@ -517,7 +493,7 @@ def test_a_put_without_room_leaves_nothing_and_can_be_repeated(path: Path, backe
     _put(backend, b"first")
     before = _entries(path)
     data = noise(3 * CHUNK)
-    with _files_limited_to(CHUNK + 5), pytest.raises(StoreFull, match="File too large"):
+    with files_limited_to(CHUNK + 5), pytest.raises(StoreFull, match="File too large"):
         backend.put(id_of(data), content_of(data), PIN)
     assert before == _entries(path)
     assert backend.put(id_of(data), content_of(data), PIN)
@@ -526,13 +502,13 @@ def test_a_put_without_room_leaves_nothing_and_can_be_repeated(path: Path, backe
 
 def test_a_tree_cannot_be_made_without_room(path: Path) -> None:
     with FileSystemArtifactBackend(path) as backend:
-        with _files_limited_to(3), pytest.raises(StoreFull):
+        with files_limited_to(3), pytest.raises(StoreFull):
             _put(backend, b"content")
         assert b"content" == _read(backend, _put(backend, b"content"))
 
 
 def test_a_folder_that_may_not_be_written_is_named(open_folder: Path) -> None:
-    with _as_ordinary_user():
+    with as_ordinary_user():
         path = open_folder / "artifacts"
         with FileSystemArtifactBackend(path) as backend:
             artifact_id = _put(backend, b"content")
@@ -553,14 +529,14 @@ def test_a_folder_that_may_not_be_written_is_named(open_folder: Path) -> None:
 
 
 def test_a_folder_that_may_be_written_and_not_listed_is_good_enough_to_stand_in(open_folder: Path) -> None:
-    with _as_ordinary_user():
+    with as_ordinary_user():
         open_folder.chmod(0o300)
         with FileSystemArtifactBackend(open_folder / "artifacts") as backend:
             assert b"content" == _read(backend, _put(backend, b"content"))
 
 
 def test_content_that_may_not_be_read_is_named(open_folder: Path) -> None:
-    with _as_ordinary_user():
+    with as_ordinary_user():
         path = open_folder / "artifacts"
         with FileSystemArtifactBackend(path) as backend:
             artifact_id = _put(backend, b"content")

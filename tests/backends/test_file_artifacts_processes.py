@@ -6,14 +6,13 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
+from backends.worker_process import Worker
 
 from holdfast.backends.files import FileSystemArtifactBackend
 from holdfast.model.artifacts import CHUNK, Pin
@@ -23,40 +22,9 @@ WORKER = Path(__file__).with_name("artifact_worker.py")
 KILLS = 15
 
 
-class Worker:
-    """A process that is ready to begin."""
-
-    def __init__(self, work: str, folder: Path, number: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), work, str(folder), str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert "ready" == self.said()
-
-    @property
-    def stdout(self) -> IO[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout
-
-    def said(self) -> str:
-        return self.stdout.readline().strip()
-
-    def begin(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-
 @contextmanager
 def _worker(work: str, folder: Path, number: int = 0) -> Generator[Worker]:
-    worker = Worker(work, folder, number)
+    worker = Worker(WORKER, work, folder, number)
     try:
         worker.begin()
         yield worker

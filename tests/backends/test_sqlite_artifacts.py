@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
+from backends.bounds import files_limited_to
 
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import StateBackend
@@ -43,16 +42,6 @@ def _change(path: Path, statement: str, *bindings: Value) -> None:
     connection = connect(str(path), apsw.SQLITE_OPEN_READWRITE)
     connection.execute(statement, bindings)
     connection.close()
-
-
-@contextmanager
-def _files_limited_to(size: int) -> Generator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_store_with_artifacts_is_still_one_file(path: Path) -> None:
@@ -143,7 +132,7 @@ def test_nothing_of_a_deleted_artifact_is_left_in_any_table(store: SQLiteStateBa
 
 def test_a_put_without_room_writes_nothing_and_can_be_repeated(store: SQLiteStateBackend) -> None:
     data = noise(250_000)
-    with _files_limited_to(200_000), pytest.raises(StoreFull):
+    with files_limited_to(200_000), pytest.raises(StoreFull):
         _own(store).put(id_of(data), content_of(data), PIN)
     assert (None, {}) == (_own(store).find(id_of(data)), dict(_own(store).pins()))
     assert _own(store).put(id_of(data), content_of(data), PIN)

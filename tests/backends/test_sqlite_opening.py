@@ -7,13 +7,13 @@ import resource
 import shutil
 import stat
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import apsw
 import pytest
+from backends.bounds import NOBODY, as_ordinary_user
 
 from holdfast.backends.sqlite import SQLiteStateBackend
 from holdfast.backends.sqlite.connection import locate, open_reader
@@ -26,8 +26,6 @@ from holdfast.errors import (
     UnsupportedVersion,
     UsageError,
 )
-
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -44,19 +42,6 @@ def open_folder() -> Iterator[Path]:
     yield folder
     folder.chmod(0o700)
     shutil.rmtree(folder)
-
-
-@contextmanager
-def _as_ordinary_user() -> Generator[None]:
-    """Permissions do not bind root: step down for a while where the tests are run as root."""
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)
 
 
 def _mode(path: Path) -> int:
@@ -247,7 +232,7 @@ def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_may_only_be_read_is_refused(open_folder: Path) -> None:
     path = open_folder / "states.db"
-    with _as_ordinary_user():
+    with as_ordinary_user():
         SQLiteStateBackend(path).close()
         path.chmod(0o400)
         with pytest.raises(StoreNotWritable, match="the file may only be read"):
@@ -256,7 +241,7 @@ def test_a_file_that_may_only_be_read_is_refused(open_folder: Path) -> None:
 
 def test_a_file_that_may_not_be_read_is_refused(open_folder: Path) -> None:
     path = open_folder / "states.db"
-    with _as_ordinary_user():
+    with as_ordinary_user():
         SQLiteStateBackend(path).close()
         path.chmod(0)
         with pytest.raises(StoreNotWritable, match="the file may not be read and written"):
@@ -265,7 +250,7 @@ def test_a_file_that_may_not_be_read_is_refused(open_folder: Path) -> None:
 
 def test_a_folder_that_may_not_be_written_is_named(open_folder: Path) -> None:
     path = open_folder / "states.db"
-    with _as_ordinary_user():
+    with as_ordinary_user():
         SQLiteStateBackend(path).close()
         open_folder.chmod(0o500)
         with pytest.raises(StoreNotWritable, match=rf"the folder {open_folder} may not be written"):
@@ -274,14 +259,14 @@ def test_a_folder_that_may_not_be_written_is_named(open_folder: Path) -> None:
 
 @pytest.mark.parametrize("below", ["new.db", "new/states.db"])
 def test_a_store_cannot_be_made_where_nothing_may_be_written(open_folder: Path, below: str) -> None:
-    with _as_ordinary_user():
+    with as_ordinary_user():
         open_folder.chmod(0o500)
         with pytest.raises(StoreNotWritable, match="Permission denied"):
             SQLiteStateBackend(open_folder / below)
 
 
 def test_a_folder_that_may_be_written_and_not_listed_is_good_enough(open_folder: Path) -> None:
-    with _as_ordinary_user():
+    with as_ordinary_user():
         open_folder.chmod(0o300)
         SQLiteStateBackend(open_folder / "new" / "states.db").close()
         assert 0o700 == _mode(open_folder / "new")

@@ -3,50 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import pytest
+from backends.worker_process import Worker
 
 from holdfast.backends.sqlite import SQLiteStateBackend
 
 WORKER = Path(__file__).with_name("sqlite_worker.py")
-
-
-class Worker:
-    """A process that is ready to begin."""
-
-    def __init__(self, work: str, path: Path, number: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), work, str(path), str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert "ready" == self.said()
-
-    @property
-    def stdout(self) -> IO[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout
-
-    def said(self) -> str:
-        return self.stdout.readline().strip()
-
-    def begin(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
 
 
 @contextmanager
@@ -54,7 +20,7 @@ def _workers(work: str, path: Path, count: int) -> Generator[list[Worker]]:
     workers: list[Worker] = []
     try:
         # One by one, so that those which were started are ended also if a later one does not start.
-        workers.extend(Worker(work, path, number) for number in range(count))
+        workers.extend(Worker(WORKER, work, path, number) for number in range(count))
         for worker in workers:
             worker.begin()
         yield workers

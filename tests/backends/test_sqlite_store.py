@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
 import apsw
 import pytest
+from backends.bounds import files_limited_to
 
 from holdfast.backends.contract import Append, Claim, StateUpdate
 from holdfast.backends.sqlite import SQLiteStateBackend
@@ -69,21 +68,10 @@ def _other(path: Path, *statements: str) -> Connection:
     return connection
 
 
-@contextmanager
-def _files_limited_to(size: int) -> Generator[None]:
-    """No file of this process can grow beyond the size, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_single_append_without_room_writes_nothing_and_can_be_repeated(backend: SQLiteStateBackend) -> None:
     lease = _lease(backend)
     append = Append(lease, 1, (BODY * 1000,))
-    with _files_limited_to(200_000), pytest.raises(StoreFull, match="File too large"):
+    with files_limited_to(200_000), pytest.raises(StoreFull, match="File too large"):
         backend.append([append])
     assert [] == backend.read("kelp")
     assert [None] == backend.append([append])
@@ -93,7 +81,7 @@ def test_a_single_append_without_room_writes_nothing_and_can_be_repeated(backend
 def test_appends_of_many_states_without_room_write_nothing_and_can_be_repeated(backend: SQLiteStateBackend) -> None:
     update = StateUpdate(at=0.0, status=StateStatus.PAUSED)
     appends = [Append(_lease(backend, f"kelp-{number}"), 1, [BODY] * 100, update) for number in range(20)]
-    with _files_limited_to(200_000), pytest.raises(StoreFull):
+    with files_limited_to(200_000), pytest.raises(StoreFull):
         backend.append(appends)
     assert {(StateStatus.RUNNING, 0)} == {(header.status, header.position) for header in backend.list_states()}
     assert [None] * 20 == backend.append(appends)
@@ -109,7 +97,7 @@ def test_what_was_acknowledged_before_the_room_ran_out_is_there(backend: SQLiteS
             backend.append([Append(lease, seq, (BODY * 10,))])
             acknowledged.append(seq)
 
-    with _files_limited_to(300_000), pytest.raises(StoreFull):
+    with files_limited_to(300_000), pytest.raises(StoreFull):
         fill_up()
     assert acknowledged == [seq for seq, _ in backend.read("kelp")]
     assert [None] == backend.append([Append(lease, len(acknowledged) + 1, (BODY,))])
@@ -117,7 +105,7 @@ def test_what_was_acknowledged_before_the_room_ran_out_is_there(backend: SQLiteS
 
 def test_states_are_not_half_made_without_room(backend: SQLiteStateBackend) -> None:
     claims = [_claim(f"kelp-{number}") for number in range(500)]
-    with _files_limited_to(120_000), pytest.raises(StoreFull):
+    with files_limited_to(120_000), pytest.raises(StoreFull):
         backend.acquire(claims)
     assert [] == backend.list_states()
     grants = backend.acquire(claims)
@@ -125,7 +113,7 @@ def test_states_are_not_half_made_without_room(backend: SQLiteStateBackend) -> N
 
 
 def test_a_store_cannot_be_made_without_room(path: Path) -> None:
-    with _files_limited_to(5000), pytest.raises(StoreFull):
+    with files_limited_to(5000), pytest.raises(StoreFull):
         SQLiteStateBackend(path)
     with SQLiteStateBackend(path) as backend:
         assert [] == backend.list_states()
