@@ -271,7 +271,7 @@ def test_artifacts_of_the_storage_are_a_space_of_their_own() -> None:
     assert [False, True, True] == [record.is_artifact for record in kept]
 
 
-def test_the_seeds_example_of_saving_and_restoring_works(tmp_path: Path) -> None:
+def test_a_state_is_saved_and_restored_with_its_artifacts(tmp_path: Path) -> None:
     with SQLiteStateBackend(tmp_path / "runs.db") as backend:
         artifacts = FileSystemArtifactBackend(tmp_path / "artifacts")
         state = ExecutionState(state_backend=backend, artifact_backend=artifacts)

@@ -9,8 +9,8 @@ An artifact goes only when it is proved that no record names it and none will:
 3. Only then the journals of those states are read again, for what was written in the meantime.
 4. What is still not named is deleted, each in one step with the check that it was not put since it was listed.
 
-So it is safe while other processes write, and whatever clocks say. The grace period is for those who put artifacts by
-hand, without a pin.
+So it is safe while other processes write, and whatever clocks say. The grace period is for what is put without a pin:
+by hand, and the input of a run whose state is only just being made.
 """
 
 from __future__ import annotations
