@@ -211,7 +211,8 @@ def test_nothing_is_collected_where_a_state_cannot_be_read(tmp_path: Path) -> No
     hf.run_sync(makes, 1, 1, state_id="damaged")
     hf.delete("gone")
     stored = backend._by_id["damaged"]
-    stored.bodies[1] = stored.bodies[1][:-1] + b"x"
+    bodies = stored.journal.own.bodies
+    bodies[1] = bodies[1][:-1] + b"x"
     with pytest.raises(StateCorrupted, match="damaged"):
         hf.collect(grace=NOW)
     assert expected(0, 1) == ids(hf)

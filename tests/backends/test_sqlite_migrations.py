@@ -20,9 +20,11 @@ from holdfast.backends.sqlite.connection import SCHEMA_VERSION
 from holdfast.backends.sqlite.driver import Connection, connect
 from holdfast.backends.sqlite.queries import MIGRATIONS
 from holdfast.errors import BackendUnavailable
-from holdfast.model import Holder, StateHeader, StateMetadata, StateStatus
+from holdfast.model import Base, Holder, StateHeader, StateMetadata, StateStatus
 
-VERSION_1 = Path(__file__).with_name("schema_version_1.sql").read_text(encoding="utf-8")
+SCHEMAS = {
+    version: Path(__file__).with_name(f"schema_version_{version}.sql").read_text(encoding="utf-8") for version in (1, 2)
+}
 
 CREATED = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)
 
@@ -45,12 +47,17 @@ def _opened(path: Path) -> Generator[Connection]:
         connection.close()
 
 
+@pytest.fixture(params=SCHEMAS)
+def version(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
 @pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """A store of version 1 with two states, as that version left them."""
+def old(tmp_path: Path, version: int) -> Path:
+    """A store of an older version with two states, as that version left them."""
     path = tmp_path / "old.db"
     with _opened(path) as file:
-        file.execute(VERSION_1)
+        file.execute(SCHEMAS[version])
         file.pragma("journal_mode", "wal")
         for key, (state_id, status) in enumerate((("kelp", "running"), ("wrack", "completed")), 1):
             file.execute(
@@ -65,8 +72,10 @@ def old(tmp_path: Path) -> Path:
 
 
 def _schema(path: Path) -> set[tuple[str, ...]]:
+    """What is in a file; where columns were added, SQLite does not write the text of the table as we do."""
     with _opened(path) as file:
-        return set(file.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall())
+        rows = file.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
+    return {(*names, " ".join(re.sub(r"--.*|([(),])", r" \1 ", sql).split())) for *names, sql in rows}
 
 
 def _version(path: Path) -> int:
@@ -90,7 +99,7 @@ def test_everything_in_an_older_store_is_still_there(old: Path) -> None:
         assert {"kelp", "wrack"} == {header.state_id for header in backend.list_states(tags=["x"])}
         assert [(seq, b"1:%d" % seq) for seq in range(1, 101)] == backend.read("kelp")
         assert [(seq, b"2:%d" % seq) for seq in range(1, 51)] == backend.read("wrack")
-    assert 2 == _version(old)
+    assert 3 == _version(old)
 
 
 def test_an_older_store_can_be_written_with_the_next_fence(old: Path) -> None:
@@ -109,6 +118,45 @@ def test_a_migrated_store_has_the_same_tables_as_a_new_one(old: Path, tmp_path: 
     assert _schema(tmp_path / "new.db") == _schema(old)
 
 
+def test_states_of_an_older_store_are_found_by_their_parent_also_beside_a_damaged_one(old: Path) -> None:
+    with _opened(old) as file:
+        for state_id, metadata in (("kelp", '{"parent_state_id":"wrack"}'), ("wrack", '{"parent_state_id":null}')):
+            file.execute("UPDATE states SET metadata = ? WHERE state_id = ?", (metadata, state_id))
+        columns = "fence, lease_until, status, created_at, updated_at, version, pipeline_name, state_id, metadata"
+        for state_id, metadata in (("cut", '{"parent_state_id":"wrack'), ("number", '{"parent_state_id":7}')):
+            row = f"3, 9e9, 'running', 0.0, 0.0, 1, '', '{state_id}', '{metadata}'"
+            file.execute(f"INSERT INTO states ({columns}) VALUES ({row})")
+    with SQLiteStateBackend(old) as backend:
+        assert ["kelp"] == [header.state_id for header in backend.list_states(parent_state_id="wrack")]
+        assert [] == backend.list_states(parent_state_id="7")
+    with _opened(old) as file:
+        assert [("wrack",), (None,), (None,), (None,)] == file.execute(
+            "SELECT parent FROM states ORDER BY key"
+        ).fetchall()
+
+
+def test_states_of_an_older_store_can_be_forked(old: Path) -> None:
+    with SQLiteStateBackend(old) as backend:
+        header = StateHeader(state_id="fork", status=StateStatus.RUNNING, created_at=CREATED, updated_at=CREATED)
+        holder = Holder("h", "", "", 1, "", "")
+        claim = Claim(header=header, bodies=(b"own",), holder=holder, ttl_s=60.0, base=Base("wrack", 50))
+        (grant,) = backend.acquire([claim])
+        assert grant is not None
+        assert [*backend.read("wrack"), (51, b"own")] == backend.read("fork")
+
+
+def test_a_migrated_store_keeps_its_artifacts_and_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with _opened(path) as file:
+        file.execute(SCHEMAS[2])
+        store_id = file.execute("SELECT store_id FROM identity").get
+        file.execute("INSERT INTO pins VALUES ('s', 'kelp', 1, x'00')")
+    with SQLiteStateBackend(path) as backend:
+        assert store_id == backend.store_id
+        assert backend.own_artifacts is not None
+        assert 1 == len(backend.own_artifacts.pins())
+
+
 def test_a_migrated_store_has_an_id_that_stays_and_differs_from_others(old: Path, tmp_path: Path) -> None:
     with SQLiteStateBackend(old) as first, SQLiteStateBackend(tmp_path / "new.db") as other:
         store_id = first.store_id
@@ -118,14 +166,16 @@ def test_a_migrated_store_has_an_id_that_stays_and_differs_from_others(old: Path
         assert store_id == again.store_id
 
 
-def test_a_migration_that_fails_half_way_leaves_the_store_as_it_was(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_half_way_leaves_the_store_as_it_was(
+    old: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = _schema(old)
     with monkeypatch.context() as patched:
-        broken = MIGRATIONS[2].replace("PRAGMA user_version", "SELECT * FROM nowhere; PRAGMA user_version")
-        patched.setitem(MIGRATIONS, 2, broken)
+        broken = MIGRATIONS[3].replace("PRAGMA user_version", "SELECT * FROM nowhere; PRAGMA user_version")
+        patched.setitem(MIGRATIONS, 3, broken)
         with pytest.raises(BackendUnavailable, match="no such table: nowhere"):
             SQLiteStateBackend(old)
-    assert (before, 1) == (_schema(old), _version(old))
+    assert (before, version) == (_schema(old), _version(old))
     with SQLiteStateBackend(old) as backend:
         assert 100 == len(backend.read("kelp"))
 

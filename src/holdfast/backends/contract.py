@@ -9,6 +9,8 @@ A backend stores bytes that it does not look into, and knows nothing of actors, 
 * **Idempotent by position.** Appending again the very bytes that stand at a position succeeds and changes nothing;
   where only the first of them stand there, the rest is added. Other bytes there, or a gap before ``first_seq``, are
   answered with PositionTaken. A lease that was given back stays good for that until another one is granted.
+* **Shared, not copied.** A state may begin with the records of another one (``Claim.base``). It reads them as its own,
+  whatever happens to the other: what that one appends later is not seen, and when it is deleted they stay.
 * **One round trip each.** Every verb is one request to a database server; nothing is read record by record.
 * **Its own time.** Whether a lease has run out is decided by the clock of the store, never by the caller's.
 
@@ -29,7 +31,7 @@ import msgspec
 
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.errors import BackendError
-from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.model import Base, Holder, Lease, StateHeader, StateMetadata, StateStatus
 
 
 def first_fence(key: int) -> int:
@@ -40,13 +42,29 @@ def first_fence(key: int) -> int:
     return (key << 20) + 1
 
 
+def bases_of_fork(parent: StateHeader, last: int) -> tuple[Base, ...]:
+    """The bases of a state that begins with the records of another one up to a number, which has to be there.
+
+    They name the states that wrote the records, so a fork of a fork is read as quickly as a fork. The n-th of them is
+    the n-th of the parent's bases, or the parent itself behind those.
+    """
+    bases: list[Base] = []
+    reached = 0
+    for base in (*parent.bases, Base(parent.state_id, parent.position)):
+        if reached >= last:
+            break
+        bases.append(Base(base.state_id, min(base.last, last)))
+        reached = base.last
+    return tuple(bases)
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A wish to write a state, which is created where it does not exist."""
 
     header: StateHeader
     """The state's header if it is new; of one that exists, only ``state_id`` counts."""
     bodies: tuple[bytes, ...] = ()
-    """The first records, numbered from 1, if the state is new."""
+    """The first records, numbered from 1, or from behind ``base``, if the state is new."""
     holder: Holder
     ttl_s: float
     supersede: int | None = None
@@ -55,6 +73,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """False: a state that does not exist is not created."""
     reopen: bool = False
     """True: a completed state is leased too; otherwise its lease is refused."""
+    base: Base | None = None
+    """Of a new state: the state whose records it begins with, and up to which number. Its own records (``bodies``) are
+    numbered from there on. A state that exists is what it is: this is ignored, just as ``bodies`` are."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +98,9 @@ class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
     metadata: StateMetadata | None = None
     releases: bool = False
     """True: the lease is given back."""
+    timeline: int | None = None
+    """The record that began the current timeline. It says which records count, as records do, and so by itself it does
+    not change ``updated_at``, which tells of the status and the metadata."""
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -114,7 +138,12 @@ class StateBackend(ABC):
 
     @abstractmethod
     def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:
-        """Answer each claim, all in one transaction. None: the state does not exist and was not to be created.
+        """Answer each claim, all in one transaction. None: the state does not exist and was not created.
+
+        A claim with a ``base`` creates a state that shares the records 1 to ``base.last`` of another one, which may be
+        held, completed, a fork itself, or created by an earlier claim of this call. Its header has the ``bases`` that
+        ``bases_of_fork`` gives. It is not created where the other one does not exist, has fewer records, or
+        ``base.last`` is less than 1.
 
         A lease is given where the state is new, its last lease was given back or has run out, or ``supersede`` names
         the lease that stands. Its fence is greater than every earlier one of the state, also where a state of the same
@@ -134,7 +163,11 @@ class StateBackend(ABC):
 
     @abstractmethod
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
-        """The records behind position ``after``, in order, with their numbers; none for a state that does not exist."""
+        """The records behind position ``after``, in order, with their numbers; none for a state that does not exist.
+
+        Those that the state shares come first, then its own. All are of one moment: a state that is deleted meanwhile
+        is read whole or not at all.
+        """
 
     @abstractmethod
     def find_state(self, state_id: str) -> StateHeader | None:
@@ -147,13 +180,21 @@ class StateBackend(ABC):
         tags: Sequence[str] | None = None,
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
+        parent_state_id: str | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
-        """The states that have every tag, the status and the pipeline name asked for, the newest created first."""
+        """The states that have every tag, the status, the pipeline name and the parent asked for, the newest first.
+
+        The parent is the one that the metadata names, whether records are shared with it or not, and whether it exists.
+        Newest is what was created last.
+        """
 
     @abstractmethod
     def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
         """Delete a state and its records; False if there is none.
+
+        Records that other states begin with stay readable through these, also where a new state takes the id. They go
+        with the last state that shares them; those behind the greatest shared number go at once.
 
         Without a lease, a state whose lease has not run out is refused with LeaseHeld; with one, LeaseLost is raised if
         it is not the newest.

@@ -1,7 +1,7 @@
 """Frozen data without behaviour: words, records, headers, leases, notices, snapshots."""
 
 from holdfast.model.artifacts import ArtifactInfo, ArtifactReference, Content, Pin, checked_artifact_id
-from holdfast.model.header import FORMAT_VERSION, StateHeader, checked_state_id
+from holdfast.model.header import FORMAT_VERSION, Base, StateHeader, checked_state_id
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.notice import EventNotice
@@ -13,6 +13,7 @@ __all__ = [
     "FORMAT_VERSION",
     "ArtifactInfo",
     "ArtifactReference",
+    "Base",
     "CheckpointRecord",
     "Content",
     "EventNotice",

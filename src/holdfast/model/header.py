@@ -19,6 +19,13 @@ MAX_STATE_ID = 200
 _STATE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+=,-]*")
 
 
+class Base(msgspec.Struct, frozen=True):
+    """Records at the beginning of a journal that belong to another state: those up to a number."""
+
+    state_id: str
+    last: int
+
+
 class StateHeader(msgspec.Struct, frozen=True, kw_only=True):
     """One state as a listing shows it."""
 
@@ -35,6 +42,11 @@ class StateHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the newest record; filled in by the backend when it reads."""
     holder: Holder | None = None
     """Whose lease has not run out; filled in by the backend when it reads."""
+    bases: tuple[Base, ...] = ()
+    """The states whose records the journal begins with, in order, each up to a number; the rest is its own. Filled in
+    by the backend when it creates a fork; a state that was deleted since is still named."""
+    timeline: int = 0
+    """The number of the record that began the current timeline; 0 for the first."""
 
 
 def utc(seconds: float) -> datetime:

@@ -90,10 +90,13 @@ class CrashingBackend(StateBackend):
         tags: Sequence[str] | None = None,
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
+        parent_state_id: str | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
         self.require_alive()
-        return self._backend.list_states(tags=tags, status=status, pipeline_name=pipeline_name, limit=limit)
+        return self._backend.list_states(
+            tags=tags, status=status, pipeline_name=pipeline_name, parent_state_id=parent_state_id, limit=limit
+        )
 
     def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
         return self.write(lambda: self._backend.delete_state(state_id, lease))

@@ -88,7 +88,7 @@ def test_a_header_has_the_version_that_this_code_writes() -> None:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     header = StateHeader(state_id="s", status=StateStatus.RUNNING, created_at=moment, updated_at=moment)
     assert (FORMAT_VERSION, 0, None, None) == (header.version, header.position, header.agent, header.holder)
-    assert StateMetadata() == header.metadata
+    assert (StateMetadata(), (), 0) == (header.metadata, header.bases, header.timeline)
 
 
 def test_seconds_become_an_aware_moment() -> None:

@@ -14,23 +14,31 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate, first_fence
+from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate, bases_of_fork, first_fence
 from holdfast.backends.memory.artifacts import MemoryArtifactBackend
+from holdfast.backends.memory.journals import Journal, Span
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, PositionTaken, UsageError
-from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.model import Base, Holder, Lease, StateHeader, StateMetadata, StateStatus
 from holdfast.model.header import utc
 
 
+class _Shared(msgspec.Struct, frozen=True):
+    """What a new state begins with: as its header says, and where it is."""
+
+    bases: tuple[Base, ...] = ()
+    spans: tuple[Span, ...] = ()
+
+
 class _StoredState:
-    """One state: the header without what is filled in when it is read, the lease that stands, the bodies from 1 on."""
+    """One state: the header without what is filled in when it is read, the lease that stands, the records."""
 
-    __slots__ = ("bodies", "fence", "header", "holder", "key", "lease_until", "metadata")
+    __slots__ = ("fence", "header", "holder", "journal", "key", "lease_until", "metadata")
 
-    def __init__(self, key: int, claim: Claim) -> None:
+    def __init__(self, key: int, claim: Claim, shared: _Shared) -> None:
         self.key = key
-        self.header = claim.header
+        self.header = msgspec.structs.replace(claim.header, bases=shared.bases)
         self.metadata = claim.header.metadata.to_json()
-        self.bodies = [bytes(body) for body in claim.bodies]
+        self.journal = Journal(shared.spans, claim.bodies)
         self.fence = first_fence(key) - 1
         self.holder: Holder | None = None
         self.lease_until = 0.0
@@ -47,15 +55,16 @@ class _StoredState:
     def header_at(self, now: float) -> StateHeader:
         metadata = StateMetadata.from_json(self.metadata)
         return msgspec.structs.replace(
-            self.header, metadata=metadata, position=len(self.bodies), holder=self.holder_at(now)
+            self.header, metadata=metadata, position=self.journal.position, holder=self.holder_at(now)
         )
 
     def refusal(self, append: Append) -> BackendError | None:
         first = append.first_seq
-        if append.bodies and not 1 <= first <= len(self.bodies) + 1:
+        if append.bodies and not 1 <= first <= self.journal.position + 1:
             return PositionTaken(self.header.state_id, first)
-        for seq, (standing, wanted) in enumerate(zip(self.bodies[first - 1 :], append.bodies, strict=False), first):
-            if standing != wanted:
+        standing = self.journal.between(first - 1, first - 1 + len(append.bodies))
+        for (seq, body), wanted in zip(standing, append.bodies, strict=False):
+            if body != wanted:
                 return PositionTaken(self.header.state_id, seq)
         return None
 
@@ -65,6 +74,8 @@ class _StoredState:
             self.header = msgspec.structs.replace(self.header, status=status, updated_at=utc(update.at))
         if update.metadata is not None:
             self.metadata = update.metadata.to_json()
+        if update.timeline is not None:
+            self.header = msgspec.structs.replace(self.header, timeline=update.timeline)
         if update.releases:
             self.holder = None
 
@@ -110,8 +121,8 @@ class MemoryStateBackend(StateBackend):
             if stored is None:
                 return []
             start = max(after, 0)
-            stop = None if limit is None else start + max(limit, 0)
-            return list(enumerate(stored.bodies[start:stop], start + 1))
+            stop = stored.journal.position if limit is None else start + max(limit, 0)
+            return list(stored.journal.between(start, stop))
 
     def find_state(self, state_id: str) -> StateHeader | None:
         with self._lock:
@@ -125,6 +136,7 @@ class MemoryStateBackend(StateBackend):
         tags: Sequence[str] | None = None,
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
+        parent_state_id: str | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
         def fits(header: StateHeader) -> bool:
@@ -132,6 +144,7 @@ class MemoryStateBackend(StateBackend):
                 set(tags or ()) <= set(header.metadata.tags)
                 and (status is None or header.status is status)
                 and (pipeline_name is None or header.metadata.pipeline_name == pipeline_name)
+                and (parent_state_id is None or header.metadata.parent_state_id == parent_state_id)
             )
 
         with self._lock:
@@ -154,6 +167,7 @@ class MemoryStateBackend(StateBackend):
             if lease is None and holder is not None:
                 raise LeaseHeld(state_id, str(holder), stored.lease_until - now)
             del self._by_id[state_id], self._by_key[stored.key]
+            stored.journal.delete()
             return True
 
     def close(self) -> None:
@@ -181,11 +195,23 @@ class MemoryStateBackend(StateBackend):
             return Grant(header=header, held_by=header.holder, held_fence=stored.fence, held_for_s=held_for_s)
         return Grant(header=header, lease=stored.lease_to(claim.holder, now + claim.ttl_s))
 
-    def _create(self, claim: Claim, now: float) -> Grant:
-        stored = _StoredState(next(self._keys), claim)
+    def _create(self, claim: Claim, now: float) -> Grant | None:
+        shared = _Shared() if claim.base is None else self._shared_by(claim.base)
+        if shared is None:
+            return None
+        stored = _StoredState(next(self._keys), claim, shared)
         self._by_id[claim.header.state_id] = self._by_key[stored.key] = stored
         lease = stored.lease_to(claim.holder, now + claim.ttl_s)
         return Grant(header=stored.header_at(now), is_new=True, lease=lease)
+
+    def _shared_by(self, base: Base) -> _Shared | None:
+        """What a fork begins with, or None if it is not there."""
+        parent = self._by_id.get(base.state_id)
+        if parent is None or not 1 <= base.last <= parent.journal.position:
+            return None
+        bases = bases_of_fork(parent.header_at(self._clock()), base.last)
+        written = zip(bases, parent.journal.sources(), strict=False)
+        return _Shared(bases, tuple(Span(source, each.last) for each, source in written))
 
     def _leased(self, lease: Lease) -> _StoredState | None:
         """The state of a lease, if the lease is its newest."""
@@ -198,8 +224,8 @@ class MemoryStateBackend(StateBackend):
             return LeaseLost(append.lease.state_id, append.lease.fence)
         refusal = stored.refusal(append)
         if refusal is None:
-            missing = append.bodies[len(stored.bodies) + 1 - append.first_seq :] if append.bodies else ()
-            stored.bodies.extend(map(bytes, missing))
+            missing = append.bodies[stored.journal.position + 1 - append.first_seq :] if append.bodies else ()
+            stored.journal.extend(missing)
             if append.update is not None:
                 stored.change(append.update)
         return refusal

@@ -7,12 +7,14 @@ position that is taken or left out) all of it is rolled back and each append is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
 from holdfast.backends.contract import Append, StateUpdate
-from holdfast.backends.sqlite.driver import Connection, Cursor
+from holdfast.backends.sqlite.driver import Bindings, Connection, Cursor
 from holdfast.backends.sqlite.queries import QUERIES
+from holdfast.backends.sqlite.spans import read_journal
 from holdfast.errors import BackendError, LeaseLost, PositionTaken
 from holdfast.model import Lease, StateMetadata
 
@@ -123,8 +125,7 @@ class Appender:
             return LeaseLost(lease.state_id, lease.fence)
         if bodies and not 1 <= first <= self._position(lease.key) + 1:
             return PositionTaken(lease.state_id, first)
-        last = first + len(bodies) - 1
-        standing = self._cursor.execute(QUERIES["read_between"], (lease.key, first, last)).fetchall()
+        standing = read_journal(self._fetch, lease.state_id, first - 1, len(bodies))
         for (seq, body), wanted in zip(standing, bodies, strict=False):
             if body != wanted:
                 return PositionTaken(lease.state_id, seq)
@@ -138,7 +139,10 @@ class Appender:
         return self._cursor.execute(QUERIES["find_fence"], (lease.key,)).get == lease.fence
 
     def _position(self, key: int) -> int:
-        return self._cursor.execute(QUERIES["find_position"], (key,)).get
+        return self._cursor.execute(QUERIES["find_position"], {"key": key}).get
+
+    def _fetch(self, query: str, bindings: Bindings) -> list[tuple[Any, ...]]:
+        return self._cursor.execute(QUERIES[query], bindings).fetchall()
 
     def _apply(self, key: int, update: StateUpdate) -> None:
         """Change a header under a lease that has been checked."""
@@ -146,11 +150,13 @@ class Appender:
             self._cursor.execute(QUERIES["update_status"], (update.status.value, update.at, key))
         if update.metadata is not None:
             self._replace_metadata(key, update.metadata, update.at)
+        if update.timeline is not None:
+            self._cursor.execute(QUERIES["update_timeline"], (update.timeline, key))
         if update.releases:
             self._cursor.execute(QUERIES["release_lease"], (key,))
 
     def _replace_metadata(self, key: int, metadata: StateMetadata, at: float) -> None:
-        row = (metadata.to_json(), metadata.pipeline_name, at, key)
+        row = (metadata.to_json(), metadata.pipeline_name, metadata.parent_state_id, at, key)
         self._cursor.execute(QUERIES["update_metadata"], row)
         self._cursor.execute(QUERIES["delete_tags"], (key,))
         insert_tags(self._cursor, key, metadata)

@@ -31,17 +31,29 @@ SELECT fence FROM states WHERE key = ?;
 
 -- name: find_position
 -- The number of the newest record of a state, or 0.
-SELECT coalesce(max(seq), 0) FROM records WHERE state = ?;
+SELECT coalesce(
+    (SELECT max(seq) FROM records WHERE state = :key),
+    (SELECT max(first) - 1 FROM spans WHERE state = :key),
+    0
+);
 
--- name: read_between
--- The records that stand where an append is to be written.
-SELECT seq, body FROM records WHERE state = ? AND seq BETWEEN ? AND ? ORDER BY seq;
-
--- name: read_records
--- The records behind a position. A limit of -1 is none.
+-- name: read_unforked
+-- The records behind a position of a state that shares none; nothing of a fork, since its own ones alone would be torn.
+-- A limit of -1 is none.
 SELECT seq, body FROM records
-WHERE state = (SELECT key FROM states WHERE state_id = ?) AND seq > ?
-ORDER BY seq LIMIT ?;
+WHERE state = (
+    SELECT key FROM states WHERE state_id = :state_id AND NOT EXISTS (SELECT 1 FROM spans WHERE spans.state = states.key)
+) AND seq > :after
+ORDER BY seq LIMIT :limit;
+
+-- name: read_fork
+-- The records behind a position of a fork, shared ones and its own; nothing of any other state. CROSS JOIN keeps SQLite to
+-- walking the spans, and inside each its records: that is the order, so nothing is sorted.
+SELECT records.seq, records.body
+FROM spans CROSS JOIN records
+    ON records.state = spans.source AND records.seq BETWEEN max(spans.first, :after + 1) AND spans.last
+WHERE spans.state = (SELECT key FROM states WHERE state_id = :state_id) AND spans.last > :after
+ORDER BY spans.first, records.seq LIMIT :limit;
 
 -- name: find_header
 -- One state by its id.
@@ -50,8 +62,9 @@ SELECT * FROM headers WHERE state_id = ?;
 -- name: insert_state
 -- A new state, with its first lease. The fence follows from its key, so it is set next.
 INSERT INTO states
-    (fence, lease_until, status, created_at, updated_at, version, state_id, pipeline_name, agent, holder, metadata)
-VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (fence, lease_until, status, created_at, updated_at, version, state_id, pipeline_name, agent, holder, metadata,
+     parent, timeline, bases)
+VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: set_first_fence
 -- Gives a new state the fence of its first lease.
@@ -75,7 +88,11 @@ UPDATE states SET status = ?, updated_at = ? WHERE key = ?;
 
 -- name: update_metadata
 -- Changes the metadata of a state whose fence was checked in the same transaction.
-UPDATE states SET metadata = ?, pipeline_name = ?, updated_at = ? WHERE key = ?;
+UPDATE states SET metadata = ?, pipeline_name = ?, parent = ?, updated_at = ? WHERE key = ?;
+
+-- name: update_timeline
+-- Changes the timeline of a state whose fence was checked in the same transaction.
+UPDATE states SET timeline = ? WHERE key = ?;
 
 -- name: insert_tag
 -- One tag of a state; naming a tag twice is harmless.
@@ -85,9 +102,24 @@ INSERT OR IGNORE INTO tags (tag, created_at, state) SELECT ?, created_at, key FR
 -- All tags of a state.
 DELETE FROM tags WHERE state = ?;
 
--- name: delete_records
--- All records of a state.
-DELETE FROM records WHERE state = ?;
+-- name: insert_span
+-- Where some records of a fork are, or its own will be.
+INSERT INTO spans (state, first, last, source) VALUES (?, ?, ?, ?);
+
+-- name: find_sources
+-- The keys under which the records of a fork are, in the order of their numbers; its own is the last. None: it is no fork.
+SELECT source FROM spans WHERE state = ? ORDER BY first;
+
+-- name: delete_spans
+-- What a fork shares.
+DELETE FROM spans WHERE state = ?;
+
+-- name: delete_unshared
+-- Those records of a deleted state that no fork shares any more. Forks share from the beginning, so these are at the end.
+DELETE FROM records
+WHERE state = :key
+  AND seq > (SELECT coalesce(max(last), 0) FROM spans WHERE source = :key)
+  AND NOT EXISTS (SELECT 1 FROM states WHERE states.key = :key);
 
 -- name: delete_header
 -- The state itself.
@@ -105,6 +137,21 @@ SELECT * FROM headers WHERE status = :status ORDER BY created_at DESC, key DESC 
 -- The newest states of one pipeline, and of one status where that is asked for.
 SELECT * FROM headers
 WHERE pipeline_name = :pipeline_name AND (:status IS NULL OR status = :status)
+ORDER BY created_at DESC, key DESC LIMIT :limit;
+
+-- name: list_by_parent
+-- The newest states of one parent, and of what else is asked for; they have every tag of the JSON list `tags`.
+SELECT * FROM headers
+WHERE parent = :parent
+  AND (:status IS NULL OR status = :status)
+  AND (:pipeline_name IS NULL OR pipeline_name = :pipeline_name)
+  AND NOT EXISTS (
+      SELECT 1 FROM json_each(:tags) AS wanted
+      WHERE NOT EXISTS (
+          SELECT 1 FROM tags AS other
+          WHERE other.tag = wanted.value AND other.created_at = headers.created_at AND other.state = headers.key
+      )
+  )
 ORDER BY created_at DESC, key DESC LIMIT :limit;
 
 -- name: list_by_tag

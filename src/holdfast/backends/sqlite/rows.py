@@ -9,7 +9,7 @@ import msgspec
 from holdfast.backends.contract import Claim
 from holdfast.backends.sqlite.driver import Value
 from holdfast.errors import StateCorrupted
-from holdfast.model import Holder, StateHeader, StateMetadata, StateStatus
+from holdfast.model import Base, Holder, StateHeader, StateMetadata, StateStatus
 from holdfast.model.header import utc
 
 
@@ -24,9 +24,8 @@ class Standing(msgspec.Struct, frozen=True):
 
 def standing_from_row(row: tuple[Any, ...], now: float) -> Standing:
     """A row of the view ``headers``. Raises StateCorrupted where its text is not what was written."""
-    key, fence, lease_until, holder, state_id, status, created_at, updated_at, metadata, agent, version, position, _ = (
-        row
-    )
+    key, fence, lease_until, holder, state_id, status, created_at, updated_at, metadata, *others, _, _ = row
+    agent, version, position, timeline, bases = others
     try:
         header = StateHeader(
             state_id=state_id,
@@ -38,13 +37,15 @@ def standing_from_row(row: tuple[Any, ...], now: float) -> Standing:
             version=version,
             position=position,
             holder=None if holder is None or lease_until <= now else msgspec.json.decode(holder, type=Holder),
+            bases=() if bases is None else msgspec.json.decode(bases, type=tuple[Base, ...]),
+            timeline=timeline,
         )
     except (ValueError, OverflowError, OSError, msgspec.MsgspecError) as error:
         raise StateCorrupted(state_id, 0, f"its header cannot be read ({error})") from error
     return Standing(key, fence, lease_until, header)
 
 
-def row_of_claim(claim: Claim, now: float) -> tuple[Value, ...]:
+def row_of_claim(claim: Claim, bases: tuple[Base, ...], now: float) -> tuple[Value, ...]:
     """What the query ``insert_state`` binds."""
     header = claim.header
     return (
@@ -58,6 +59,9 @@ def row_of_claim(claim: Claim, now: float) -> tuple[Value, ...]:
         header.agent,
         holder_to_json(claim.holder),
         header.metadata.to_json(),
+        header.metadata.parent_state_id,
+        header.timeline,
+        msgspec.json.encode(bases).decode() if bases else None,
     )
 
 

@@ -1,4 +1,4 @@
--- The format of a store, schema version 2. The text above the tables is the specification; `store.py` and `artifacts.py`
+-- The format of a store, schema version 3. The text above the tables is the specification; `store.py` and `artifacts.py`
 -- keep it. Files of an older version are brought here by the files in `migrations`, each of which leads to the version that
 -- its name begins with; a file made new and one that was migrated have the same tables.
 --
@@ -8,6 +8,14 @@
 --
 -- What always holds:
 --   * The records of a state are numbered 1, 2, 3 … without a gap; one that is written is never changed.
+--   * A state without rows in `spans` has all its records under its own key. A fork shares its first ones: its spans cover
+--     1, 2, 3 … without a gap or an overlap, one for each state that wrote some of them. The last span is the fork's own:
+--     it begins behind what is shared, its `source` is the fork and its `last` the greatest number there is, and it is
+--     there before the first record in it. A span names who wrote its records, never a fork that shares them too.
+--   * `bases` is NULL, or repeats the spans of a fork but its own, with the ids that the sources had: a list of
+--     {"state_id": …, "last": …}. Neither ever changes, also where a source is deleted and its id is used again.
+--   * A deleted state has no row but those of its records that are inside a span; these go with the last such span.
+--   * `parent` repeats `parent_state_id` inside `metadata`. `timeline` is the number of a record, or 0.
 --   * `fence` only grows, also from a deleted state to a later one of the same id. A record is inserted by a statement
 --     that finds the state with the writer's fence, so a holder that has been superseded inserts nothing, whatever it
 --     believes.
@@ -25,8 +33,8 @@
 -- the newest transactions since the last checkpoint may be missing, always from the end. Something may be there that was
 -- never acknowledged: repeating it is harmless.
 
--- The columns that every append looks at come first and `metadata`, which may be long, comes last, so that checking a
--- fence never follows overflow pages.
+-- The columns that every append looks at come first and `metadata`, which may be long, comes behind them, so that checking
+-- a fence never follows overflow pages. What was added since stands at the end, and is read with `metadata`.
 CREATE TABLE states (
     key           INTEGER PRIMARY KEY AUTOINCREMENT,
     fence         INTEGER NOT NULL,
@@ -39,13 +47,17 @@ CREATE TABLE states (
     pipeline_name TEXT    NOT NULL,
     agent         TEXT,
     holder        TEXT,             -- JSON
-    metadata      TEXT    NOT NULL  -- JSON
+    metadata      TEXT    NOT NULL, -- JSON
+    parent        TEXT,
+    timeline      INTEGER NOT NULL DEFAULT 0,
+    bases         TEXT              -- JSON
 ) STRICT;
 
 -- Listings are newest first; the key that settles ties is the last column of every index by itself.
 CREATE INDEX states_by_age ON states (created_at);
 CREATE INDEX states_by_status ON states (status, created_at);
 CREATE INDEX states_by_pipeline ON states (pipeline_name, created_at);
+CREATE INDEX states_by_parent ON states (parent, created_at) WHERE parent IS NOT NULL;
 
 CREATE TABLE tags (
     tag        TEXT    NOT NULL,
@@ -65,11 +77,24 @@ CREATE TABLE records (
     UNIQUE (state, seq)
 ) STRICT;
 
--- A state as a listing shows it. `position` is one seek at the end of the state's part of the index.
+-- Of forks only: the records `first` to `last` of `state` are those rows of `records` whose `state` is `source`.
+CREATE TABLE spans (
+    state  INTEGER NOT NULL,
+    first  INTEGER NOT NULL,
+    last   INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    PRIMARY KEY (state, first)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX spans_by_source ON spans (source, last);
+
+-- A state as a listing shows it. `position` is one seek at the end of the state's part of the index, and another one where
+-- it has no records of its own.
 CREATE VIEW headers AS
 SELECT key, fence, lease_until, holder, state_id, status, created_at, updated_at, metadata, agent, version,
-       coalesce((SELECT max(seq) FROM records WHERE records.state = states.key), 0) AS position,
-       pipeline_name
+       coalesce((SELECT max(seq) FROM records WHERE records.state = states.key),
+                (SELECT max(first) - 1 FROM spans WHERE spans.state = states.key), 0) AS position,
+       timeline, bases, pipeline_name, parent
 FROM states;
 
 CREATE TABLE identity (
@@ -108,4 +133,4 @@ CREATE TABLE stores (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x484F4C44;
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 
@@ -20,8 +20,9 @@ from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.driver import Cursor
 from holdfast.backends.sqlite.queries import QUERIES
 from holdfast.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row
+from holdfast.backends.sqlite.spans import Shared, delete_journal, insert_spans, read_journal, shared_up_to
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Lease, StateHeader, StateStatus
+from holdfast.model import Base, Lease, StateHeader, StateStatus
 
 
 class SQLiteStateBackend(StateBackend):
@@ -91,8 +92,7 @@ class SQLiteStateBackend(StateBackend):
         return answers
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
-        rows = self._database.fetch("read_records", (state_id, after, -1 if limit is None else max(limit, 0)))
-        return cast("list[tuple[int, bytes]]", rows)
+        return read_journal(self._database.fetch, state_id, after, -1 if limit is None else max(limit, 0))
 
     def find_state(self, state_id: str) -> StateHeader | None:
         rows = self._database.fetch("find_header", (state_id,))
@@ -104,13 +104,15 @@ class SQLiteStateBackend(StateBackend):
         tags: Sequence[str] | None = None,
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
+        parent_state_id: str | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
         wanted = {"status": status and status.value, "pipeline_name": pipeline_name, "limit": max(limit, 0)}
-        if tags:
-            rows = self._database.fetch(
-                "list_by_tag", {**wanted, "tag": tags[0], "tags": msgspec.json.encode(tags[1:]).decode()}
-            )
+        if parent_state_id is not None:
+            every = {"parent": parent_state_id, "tags": _json_list(tags or ())}
+            rows = self._database.fetch("list_by_parent", {**wanted, **every})
+        elif tags:
+            rows = self._database.fetch("list_by_tag", {**wanted, "tag": tags[0], "tags": _json_list(tags[1:])})
         elif pipeline_name is not None:
             rows = self._database.fetch("list_by_pipeline", wanted)
         elif status is not None:
@@ -131,8 +133,9 @@ class SQLiteStateBackend(StateBackend):
             holder = standing.header.holder
             if lease is None and holder is not None:
                 raise LeaseHeld(state_id, str(holder), standing.lease_until - now)
-            for query in ("delete_records", "delete_tags", "delete_header"):
+            for query in ("delete_tags", "delete_header"):
                 cursor.execute(QUERIES[query], (standing.key,))
+            delete_journal(cursor, standing.key)
         self._appender.forget(standing.key)
         return True
 
@@ -159,16 +162,33 @@ class SQLiteStateBackend(StateBackend):
         cursor.execute(QUERIES["grant_lease"], (fence, holder, now + claim.ttl_s, standing.key))
         return Grant(header=header, lease=Lease(header.state_id, standing.key, fence))
 
-    def _create(self, cursor: Cursor, claim: Claim, now: float) -> Grant:
-        cursor.execute(QUERIES["insert_state"], row_of_claim(claim, now))
+    def _create(self, cursor: Cursor, claim: Claim, now: float) -> Grant | None:
+        shared = Shared() if claim.base is None else self._shared_by(cursor, claim.base, now)
+        if shared is None:
+            return None
+        cursor.execute(QUERIES["insert_state"], row_of_claim(claim, shared.bases, now))
         key = self._database.writer.last_insert_rowid()
         fence = first_fence(key)
         cursor.execute(QUERIES["set_first_fence"], (fence, key))
         insert_tags(cursor, key, claim.header.metadata)
-        cursor.executemany(QUERIES["insert_record"], [(key, seq, body) for seq, body in enumerate(claim.bodies, 1)])
-        header = msgspec.structs.replace(claim.header, position=len(claim.bodies), holder=claim.holder)
+        insert_spans(cursor, key, shared)
+        rows = [(key, seq, body) for seq, body in enumerate(claim.bodies, shared.last + 1)]
+        cursor.executemany(QUERIES["insert_record"], rows)
+        position = shared.last + len(rows)
+        header = msgspec.structs.replace(claim.header, position=position, holder=claim.holder, bases=shared.bases)
         return Grant(header=header, is_new=True, lease=Lease(header.state_id, key, fence))
+
+    def _shared_by(self, cursor: Cursor, base: Base, now: float) -> Shared | None:
+        """What a fork begins with, or None if it is not there."""
+        parent = self._standing(cursor, base.state_id, now)
+        if parent is None or not 1 <= base.last <= parent.header.position:
+            return None
+        return shared_up_to(cursor, parent, base.last)
 
     def _standing(self, cursor: Cursor, state_id: str, now: float) -> Standing | None:
         rows = cursor.execute(QUERIES["find_header"], (state_id,)).fetchall()
         return standing_from_row(rows[0], now) if rows else None
+
+
+def _json_list(tags: Sequence[str]) -> str:
+    return msgspec.json.encode(tags).decode()

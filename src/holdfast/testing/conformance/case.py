@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
 from holdfast.errors import BackendError
-from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.model import Base, Holder, Lease, StateHeader, StateMetadata, StateStatus
 
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -75,6 +75,7 @@ class BackendCase:
         create: bool = True,
         reopen: bool = False,
         header: StateHeader | None = None,
+        base: Base | None = None,
     ) -> Grant:
         claim = Claim(
             header=header or new_header(state_id),
@@ -84,6 +85,7 @@ class BackendCase:
             supersede=supersede,
             create=create,
             reopen=reopen,
+            base=base,
         )
         (grant,) = self.backend.acquire([claim])
         assert grant is not None
@@ -92,6 +94,10 @@ class BackendCase:
     def lease(self, state_id: str = "kelp", *bodies: bytes, header: StateHeader | None = None) -> Lease:
         """The lease of a new state, with its first records."""
         return granted(self.acquire(state_id, bodies=bodies, header=header))
+
+    def fork(self, state_id: str, parent: str, last: int, *bodies: bytes) -> Lease:
+        """The lease of a new state that begins with the records of another one, and has some of its own."""
+        return granted(self.acquire(state_id, bodies=bodies, base=Base(parent, last)))
 
     def taken_over(self, lease: Lease) -> Lease:
         """Another holder's lease that supersedes the given one."""
@@ -110,8 +116,9 @@ class BackendCase:
         status: StateStatus | None = None,
         metadata: StateMetadata | None = None,
         releases: bool = False,
+        timeline: int | None = None,
     ) -> BackendError | None:
-        update = StateUpdate(at=self.clock.now, status=status, metadata=metadata, releases=releases)
+        update = StateUpdate(at=self.clock.now, status=status, metadata=metadata, releases=releases, timeline=timeline)
         return self.append(lease, 1, update=update)
 
     def bodies(self, state_id: str = "kelp") -> list[bytes]:
@@ -128,9 +135,12 @@ class BackendCase:
         tags: list[str] | None = None,
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
+        parent_state_id: str | None = None,
         limit: int = 100,
     ) -> list[str]:
-        headers = self.backend.list_states(tags=tags, status=status, pipeline_name=pipeline_name, limit=limit)
+        headers = self.backend.list_states(
+            tags=tags, status=status, pipeline_name=pipeline_name, parent_state_id=parent_state_id, limit=limit
+        )
         return [header.state_id for header in headers]
 
 
@@ -141,6 +151,7 @@ def new_header(
     created_at: datetime = BEGINNING,
     metadata: StateMetadata | None = None,
     agent: str | None = None,
+    timeline: int = 0,
 ) -> StateHeader:
     return StateHeader(
         state_id=state_id,
@@ -149,7 +160,13 @@ def new_header(
         updated_at=created_at,
         metadata=metadata or StateMetadata(),
         agent=agent,
+        timeline=timeline,
     )
+
+
+def fork_claim(state_id: str, base: Base, *bodies: bytes) -> Claim:
+    """A claim on a state that begins with the records of another one, for tests that look at the answer."""
+    return Claim(header=new_header(state_id), bodies=bodies, holder=OURS, ttl_s=60.0, base=base)
 
 
 def granted(grant: Grant) -> Lease:

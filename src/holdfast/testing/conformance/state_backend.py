@@ -11,6 +11,8 @@ from holdfast.backends.contract import Append, Claim, Grant
 from holdfast.errors import BackendError
 from holdfast.model import Holder, StateMetadata, StateStatus
 from holdfast.testing.conformance.case import OURS, THEIRS, granted, new_header
+from holdfast.testing.conformance.fork_deletion import ForkDeletionConformance
+from holdfast.testing.conformance.forks import ForkConformance
 from holdfast.testing.conformance.journals import JournalConformance
 from holdfast.testing.conformance.leases import LeaseConformance
 from holdfast.testing.conformance.states import StateConformance
@@ -20,7 +22,9 @@ _Answer = TypeVar("_Answer")
 _THREADS = 8
 
 
-class StateBackendConformance(LeaseConformance, JournalConformance, StateConformance):
+class StateBackendConformance(
+    LeaseConformance, JournalConformance, StateConformance, ForkConformance, ForkDeletionConformance
+):
     """Every sentence of ``holdfast.backends.contract`` as a test that pytest collects from a subclass::
 
         class TestMyBackend(StateBackendConformance):

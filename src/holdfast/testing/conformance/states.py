@@ -8,7 +8,7 @@ from holdfast.backends.contract import StateUpdate
 from holdfast.errors import LeaseHeld, LeaseLost
 from holdfast.model import StateMetadata, StateStatus
 from holdfast.model.header import utc
-from holdfast.testing.conformance.case import BEGINNING, OURS, BackendCase, new_header, raised
+from holdfast.testing.conformance.case import BEGINNING, OURS, BackendCase, granted, new_header, raised
 
 
 class StateConformance(BackendCase):
@@ -50,6 +50,32 @@ class StateConformance(BackendCase):
         assert self.update(lease, releases=True) is None
         header = self.header()
         assert (BEGINNING, None, StateStatus.RUNNING) == (header.updated_at, header.holder, header.status)
+
+    def test_a_new_state_has_the_timeline_of_its_claim(self) -> None:
+        self.lease("first")
+        grant = self.acquire("kelp", bodies=(b"one",), header=new_header("kelp", timeline=1))
+        assert (0, 1, 1) == (self.header("first").timeline, grant.header.timeline, self.header().timeline)
+        self.update(granted(grant), releases=True)
+        assert 1 == self.acquire(header=new_header("kelp", timeline=7)).header.timeline
+
+    def test_a_timeline_begins_with_an_append_and_is_left_by_others(self) -> None:
+        lease = self.lease("kelp", b"one")
+        update = StateUpdate(at=self.clock.now, timeline=2)
+        assert self.append(lease, 2, b"two", update=update) is None
+        assert self.append(lease, 3, b"three", update=StateUpdate(at=0.0, status=StateStatus.PAUSED)) is None
+        assert (2, 3, StateStatus.PAUSED) == (self.header().timeline, self.header().position, self.header().status)
+        assert self.update(lease, timeline=0) is None
+        assert 0 == self.header().timeline
+
+    def test_a_timeline_alone_does_not_change_when_a_state_was_updated(self) -> None:
+        assert self.update(self.lease("kelp", b"one"), timeline=1) is None
+        assert (1, BEGINNING) == (self.header().timeline, self.header().updated_at)
+
+    def test_a_lost_lease_may_not_begin_a_timeline(self) -> None:
+        lost = self.lease("kelp", b"one")
+        self.taken_over(lost)
+        assert isinstance(self.update(lost, timeline=1), LeaseLost)
+        assert 0 == self.header().timeline
 
     def test_stored_metadata_does_not_change_with_the_callers_objects(self) -> None:
         tags = ["a"]
@@ -122,6 +148,42 @@ class StateConformance(BackendCase):
         assert ["6", "4"] == self.listed(tags=["y"], pipeline_name="p")
         assert ["5", "1"] == self.listed(tags=["x"], status=StateStatus.RUNNING)
         assert ["3", "2"] == self.listed(status=StateStatus.FAILED, pipeline_name="q")
+
+    def test_a_listing_keeps_to_the_parent_asked_for_the_newest_created_first(self) -> None:
+        for name, parent, minutes in (("b", "kelp", 1), ("c", "kelp", 2), ("other", "wrack", 4), ("a", "kelp", 0)):
+            created_at = BEGINNING + timedelta(minutes=minutes)
+            self.lease(header=new_header(name, created_at=created_at, metadata=StateMetadata(parent_state_id=parent)))
+        self.lease("kelp")
+        assert ["c", "b", "a"] == self.listed(parent_state_id="kelp")
+        assert ["c", "b"] == self.listed(parent_state_id="kelp", limit=2)
+        assert ([], []) == (self.listed(parent_state_id="kelp", limit=0), self.listed(parent_state_id="a"))
+        assert [self.header("other")] == self.backend.list_states(parent_state_id="wrack")
+
+    def test_of_states_of_one_parent_created_in_the_same_moment_the_one_stored_last_is_listed_first(self) -> None:
+        for name in ("first", "second"):
+            self.lease(header=new_header(name, metadata=StateMetadata(parent_state_id="kelp")))
+        assert ["second", "first"] == self.listed(parent_state_id="kelp")
+
+    def test_a_parent_is_asked_for_together_with_everything_else(self) -> None:
+        for number in range(16):
+            tags = ["x", "y"] if number & 1 else ["y"]
+            status = StateStatus.FAILED if number & 2 else StateStatus.RUNNING
+            pipeline, parent = "p" if number & 4 else "q", "kelp" if number & 8 else "wrack"
+            metadata = StateMetadata(tags=tags, pipeline_name=pipeline, parent_state_id=parent)
+            self.lease(header=new_header(str(number), status=status, metadata=metadata))
+        assert ["15", "13", "11", "9"] == self.listed(parent_state_id="kelp", tags=["y", "x"])
+        assert ["15", "14", "11", "10"] == self.listed(parent_state_id="kelp", status=StateStatus.FAILED)
+        assert ["7", "6", "5", "4"] == self.listed(parent_state_id="wrack", pipeline_name="p")
+        every = self.listed(parent_state_id="wrack", tags=["x"], status=StateStatus.RUNNING, pipeline_name="q")
+        assert ["1"] == every
+        assert [] == self.listed(parent_state_id="wrack", tags=["x", "z"])
+
+    def test_a_listing_follows_a_change_of_the_parent(self) -> None:
+        lease = self.lease(header=new_header("kelp", metadata=StateMetadata(parent_state_id="old")))
+        self.update(lease, metadata=StateMetadata(parent_state_id="new"))
+        assert ([], ["kelp"]) == (self.listed(parent_state_id="old"), self.listed(parent_state_id="new"))
+        self.update(lease, metadata=StateMetadata())
+        assert [] == self.listed(parent_state_id="new")
 
     def test_text_that_looks_like_a_query_is_only_text(self) -> None:
         awkward = "'); DROP TABLE states; -- %_\"\\"

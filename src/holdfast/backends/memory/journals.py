@@ -1,0 +1,75 @@
+"""The journal of a state in memory: the records it has written, behind those that it shares with other states.
+
+What is shared is a reference to the very list that another state appends to, up to a number; no record is copied. The
+list of a deleted state is cut to what others share of it, and so to nothing with the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+
+class Written:
+    """What one state has written, numbered from behind ``before`` on, and up to which numbers others begin with it."""
+
+    __slots__ = ("before", "bodies", "is_abandoned", "shared")
+
+    def __init__(self, before: int, bodies: Iterable[bytes]) -> None:
+        self.before = before
+        self.bodies = [bytes(body) for body in bodies]
+        self.shared: list[int] = []
+        self.is_abandoned = False
+
+    def cut(self) -> None:
+        """Forget what nobody can read any more."""
+        if self.is_abandoned:
+            del self.bodies[max(self.shared, default=self.before) - self.before :]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """What another state has written, up to a number."""
+
+    written: Written
+    last: int
+
+
+class Journal:
+    """The records of one state from 1 on."""
+
+    __slots__ = ("_shared", "own")
+
+    def __init__(self, shared: tuple[Span, ...], bodies: Iterable[bytes]) -> None:
+        self._shared = shared
+        self.own = Written(shared[-1].last if shared else 0, bodies)
+        for span in shared:
+            span.written.shared.append(span.last)
+
+    @property
+    def position(self) -> int:
+        return self.own.before + len(self.own.bodies)
+
+    def sources(self) -> Iterator[Written]:
+        """Who has written the records, in the order of ``bases_of_fork``."""
+        yield from (span.written for span in self._shared)
+        yield self.own
+
+    def extend(self, bodies: Iterable[bytes]) -> None:
+        self.own.bodies.extend(map(bytes, bodies))
+
+    def between(self, after: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """The records behind one number and up to another, with their numbers."""
+        for span in (*self._shared, Span(self.own, self.position)):
+            before = span.written.before
+            start, stop = max(after, before), min(last, span.last)
+            if start < stop:
+                yield from enumerate(span.written.bodies[start - before : stop - before], start + 1)
+
+    def delete(self) -> None:
+        """Give up what is shared, and leave what is written to those who share it."""
+        for span in self._shared:
+            span.written.shared.remove(span.last)
+            span.written.cut()
+        self.own.is_abandoned = True
+        self.own.cut()
