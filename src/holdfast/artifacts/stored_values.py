@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -164,6 +164,20 @@ class StoredValues:
             if each.file is not None:
                 each.file.read_from(self._source(each.reference))
 
+    def put_contents(self, contents: Mapping[str, bytes], pin: Pin | None) -> None:
+        """Store artifacts of which the contents are given, as they are stored."""
+        if self.artifacts is None:
+            raise ArtifactMissing(self._store_name, next(iter(contents)))
+        self.artifacts.enlist(self.store_id, self._store_name)
+        for artifact_id, content in contents.items():
+            self.artifacts.put(artifact_id, content_of(content), pin)
+
+    def stored_content(self, artifact_id: str) -> Iterator[bytes]:
+        """An artifact as it is stored, so encrypted where the store is. Raises ArtifactMissing, ArtifactCorrupted."""
+        if self.artifacts is None:
+            raise ArtifactMissing(self._store_name, artifact_id)
+        return self.artifacts.read(artifact_id)
+
     async def _in_parts_aside(self, value: object, place: str, *, is_lenient: bool) -> Encoded:
         """As ``_in_parts``. Finding the hash of a file or a large part takes long, and is left to a thread."""
         try:
@@ -247,9 +261,7 @@ class StoredValues:
 
     def open_artifact(self, artifact_id: str) -> Iterator[bytes]:
         """The content of an artifact in pieces, verified and decrypted. Raises ArtifactMissing, ArtifactCorrupted."""
-        if self.artifacts is None:
-            raise ArtifactMissing(self._store_name, artifact_id)
-        stored = self.artifacts.read(artifact_id)
+        stored = self.stored_content(artifact_id)
         return stored if self.cipher is None else open_chunks(self.cipher, stored, f"The artifact {artifact_id}")
 
     def _source(self, reference: ArtifactReference) -> Source:

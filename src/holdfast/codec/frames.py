@@ -2,7 +2,8 @@
 
     frame    = checksum version body
     checksum = 4 bytes, big-endian: CRC-32 over version and body, begun with the checksum of the frame before;
-               the first frame of a state begins with the CRC-32 of its id
+               the first frame of a state begins with the CRC-32 of its id; the first frame that a fork has of its own
+               with the CRC-32 of the fork's id, begun with the checksum of the last frame that it shares
     version  = 1 byte: 1 a plain record, 2 a sealed one
     body     = 1: record
                2: key id (4 bytes) nonce (12 bytes) ciphertext of record (as long as it) tag (16 bytes), as
@@ -42,6 +43,11 @@ def first_link(state_id: str) -> int:
     return _crc32(state_id.encode())
 
 
+def forked_link(state_id: str, link: int) -> int:
+    """What the checksum of the first frame of a fork begins with: its id, behind the last frame that it shares."""
+    return _crc32(state_id.encode(), link)
+
+
 def to_frame(record: Record, link: int, cipher: RecordCipher | None = None) -> tuple[bytes, int]:
     """The frame of a record that follows the frame with checksum ``link``, and its own checksum.
 
@@ -55,11 +61,6 @@ def to_frame(record: Record, link: int, cipher: RecordCipher | None = None) -> t
 def link_of(frame: bytes) -> int:
     """The checksum of a frame, which the next one follows."""
     return int.from_bytes(frame[:4], "big")
-
-
-def last_link(state_id: str, frames: list[tuple[int, bytes]]) -> int:
-    """The checksum that the next frame of a journal follows."""
-    return link_of(frames[-1][1]) if frames else first_link(state_id)
 
 
 def from_frames(

@@ -14,16 +14,18 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
+from weakref import WeakSet
 
 from holdfast.codec.names import main_module_name
 from holdfast.codec.secret_search import secrets_in
 from holdfast.codec.secrets import MissingSecret, secret_parameters, texts_of
-from holdfast.engine.perform import Call, perform, perform_call
+from holdfast.engine.call import Call
+from holdfast.engine.perform import perform, perform_call
 from holdfast.engine.scope import current_scope
 from holdfast.engine.threads import run_plain, wait_for
 from holdfast.errors import UsageError
 from holdfast.journal.address import SEPARATOR, label
-from holdfast.model import EventType
+from holdfast.model import DeterminismLevel, EventType
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -31,6 +33,17 @@ R = TypeVar("R")
 
 Condition = Callable[..., object]
 """Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
+
+
+Comparison = Callable[[Any, Any], object]
+"""Given the recorded result and the one of executing again; true if the second counts as the first."""
+
+TOLERANCE = 1e-6
+"""How far numbers of an approximate actor may be apart, unless it says so itself."""
+
+
+declared_once: WeakSet[Actor[..., Any]] = WeakSet()
+"""The actors of this process that are declared ``once``."""
 
 
 class Options(TypedDict, total=False):
@@ -43,6 +56,14 @@ class Options(TypedDict, total=False):
     postconditions: Sequence[Condition]
     is_artifact: bool
     """Store every result as an artifact, whatever its size."""
+    once: bool
+    """Never executed twice without a person's word: the start is durable before the handler runs."""
+    determinism: DeterminismLevel
+    """How far executing it again gives the same; what a validation compares. Strict where nothing is said."""
+    tolerance: float
+    """Of an approximate actor: how far numbers may be apart, relative to them."""
+    compare: Comparison
+    """Of an approximate actor: whether a result counts as the recorded one."""
     cacheable: bool
     """Accepted from older programs; does nothing."""
     cache_ttl: int
@@ -69,6 +90,10 @@ class Actor(Generic[P, R]):
         preconditions: Sequence[Condition] = (),
         postconditions: Sequence[Condition] = (),
         is_artifact: bool = False,
+        once: bool = False,
+        determinism: DeterminismLevel | str | None = None,
+        tolerance: float | None = None,
+        compare: Comparison | None = None,
         cacheable: bool | None = None,
         cache_ttl: int | None = None,
     ) -> None:
@@ -86,16 +111,25 @@ class Actor(Generic[P, R]):
         self.preconditions = tuple(preconditions)
         self.postconditions = tuple(postconditions)
         self.is_artifact = is_artifact
+        self.once = once
+        self.determinism = _determinism(name, determinism, tolerance, compare)
+        self.tolerance = TOLERANCE if tolerance is None else tolerance
+        self.compare = compare
         self.key: str | None = None
         self.label = label(name)
         self.suffix = f"{SEPARATOR}{self.event_type}"
+        if once:
+            declared_once.add(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         """Inside a run, an event whose address is taken now; outside, just the function. Either way to be awaited."""
         scope = current_scope.get()
         if scope is None:
             return self._execute_outside(args, kwargs)
-        return perform(scope, self, scope.take(self.label), args, kwargs)
+        path = scope.take(self.label)
+        if scope.live.rehearsal is not None:
+            scope.live.rehearsal.note_site(path + self.suffix)
+        return perform(scope, self, path, args, kwargs)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
@@ -113,6 +147,7 @@ class Actor(Generic[P, R]):
         preconditions: Sequence[Condition] | None = None,
         postconditions: Sequence[Condition] | None = None,
         is_artifact: bool | None = None,
+        determinism: DeterminismLevel | str | None = None,
     ) -> Self:
         """This actor with other options for one call; a key names the address: ``fetch.options(key="page-2")(url)``."""
         changed = copy.copy(self)
@@ -122,8 +157,13 @@ class Actor(Generic[P, R]):
         changed.preconditions = self.preconditions if preconditions is None else tuple(preconditions)
         changed.postconditions = self.postconditions if postconditions is None else tuple(postconditions)
         changed.is_artifact = self.is_artifact if is_artifact is None else is_artifact
+        changed.determinism = self.determinism if determinism is None else DeterminismLevel(determinism)
         changed.label = label(changed.name, changed.key)
         return changed
+
+    @property
+    def is_agent(self) -> bool:
+        return self.event_type is EventType.AGENT_CALL
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The input as it is recorded: the arguments as a list, with a dict beside it for those only named."""
@@ -274,7 +314,10 @@ class HandlerActor(Actor[[Any], Any]):
         if scope is None:
             return self._execute_outside((input, context, None), {})
         args = (input, context, scope.live.facade)
-        return perform_call(scope, Call(self, scope.take(self.label), args, {}, (input,)))
+        call = Call(self, scope.take(self.label), args, {}, (input,))
+        if scope.live.rehearsal is not None:
+            scope.live.rehearsal.note_site(call.address)
+        return perform_call(scope, call)
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = current_scope.get()
@@ -284,6 +327,26 @@ class HandlerActor(Actor[[Any], Any]):
     def reference(self) -> str | None:
         cls = type(self)
         return None if cls.__module__.startswith("holdfast.") else reference_of(cls.__module__, cls.__qualname__)
+
+
+def _determinism(
+    name: str, level: DeterminismLevel | str | None, tolerance: float | None, compare: Comparison | None
+) -> DeterminismLevel | None:
+    """The level that is declared; a tolerance or a comparison says that it is approximate."""
+    if level is not None and level not in list(DeterminismLevel):
+        raise UsageError(
+            f"The actor {name!r} has the determinism {level!r}.", f"Use one of {', '.join(DeterminismLevel)}."
+        )
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise UsageError(f"The actor {name!r} has the tolerance {tolerance!r}.", "Give a number from 0 to less than 1.")
+    if tolerance is None and compare is None:
+        return None if level is None else DeterminismLevel(level)
+    if level not in (None, DeterminismLevel.APPROXIMATE):
+        raise UsageError(
+            f"The actor {name!r} is declared {level}, and has a tolerance or a comparison.",
+            "Declare it approximate, or leave those out.",
+        )
+    return DeterminismLevel.APPROXIMATE
 
 
 def _require_known(options: Mapping[str, object]) -> None:

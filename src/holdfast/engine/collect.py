@@ -22,8 +22,8 @@ import msgspec
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Claim, StateBackend
-from holdfast.codec import frames
 from holdfast.engine.lease import is_dead, new_holder, takeover
+from holdfast.engine.reading import JournalReader
 from holdfast.errors import ArtifactsShared, LeaseHeld
 from holdfast.journal.reachable import named_by, pins_on, unnamed
 from holdfast.model import ArtifactInfo, Pin, StateHeader, StateStatus
@@ -98,8 +98,8 @@ class Collector:
 
     def _named_by(self, store_id: str, state_id: str) -> set[str]:
         backend, stored = self._stores[store_id]
-        cipher = stored.record_cipher(state_id)
-        return named_by(frames.from_frames(state_id, backend.read(state_id), None, cipher))
+        header = backend.find_state(state_id)
+        return set() if header is None else named_by(JournalReader(backend, stored, header).stream())
 
     def _header(self, pin: Pin) -> StateHeader | None:
         backend, _ = self._stores[pin.store_id]

@@ -13,8 +13,9 @@ from types import ModuleType
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from holdfast.engine.actors import Actor
+from holdfast.engine.actors import Actor, declared_once
 from holdfast.errors import AgentNotFound
+from holdfast.model import EventType
 
 _by_reference: WeakValueDictionary[str, Actor[..., Any]] = WeakValueDictionary()
 _by_name: WeakValueDictionary[str, Actor[..., Any]] = WeakValueDictionary()
@@ -26,6 +27,11 @@ def declare(actor: Actor[..., Any]) -> None:
     if reference is not None:
         _by_reference[reference] = actor
     _by_name[actor.name] = actor
+
+
+def names_declared_once() -> set[tuple[str, EventType]]:
+    """The names and kinds of the actors of this process that are declared ``once``."""
+    return {(actor.name, actor.event_type) for actor in declared_once}
 
 
 def find_actor(reference: str | None, name: str) -> Actor[..., Any]:

@@ -10,7 +10,8 @@ import msgspec
 
 from holdfast.engine.actors import Actor, HandlerActor
 from holdfast.engine.branches import branching
-from holdfast.engine.perform import Call, perform_call
+from holdfast.engine.call import Call
+from holdfast.engine.perform import perform_call
 from holdfast.engine.scope import Scope, current_scope
 from holdfast.engine.state import ExecutionState
 from holdfast.errors import UsageError
@@ -61,6 +62,8 @@ class ExecutionEvent:
         path = scope.take(label(self.actor.name, self.tag) if self.tag else self.actor.label)
         call = Call(self.actor, path, args, {}, (value,))
         self.address = call.address
+        if live.rehearsal is not None:
+            live.rehearsal.note_site(call.address)
         return self._perform(scope, call)
 
     async def _perform(self, scope: Scope, call: Call) -> ExecutionResult:

@@ -7,9 +7,10 @@ After a write has failed nothing more is written: a later record must not stand 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -21,11 +22,13 @@ from holdfast.codec.secrets import scrubbed
 from holdfast.engine.bus import EventBus
 from holdfast.engine.clock import SYSTEM_CLOCK, Clock
 from holdfast.engine.lease import mark_ended, new_holder
+from holdfast.engine.rehearsal import Rehearsal
 from holdfast.engine.scope import Scope, Start
 from holdfast.engine.validation import ValidationReport
 from holdfast.engine.writer import Writer
 from holdfast.errors import BackendError, HoldfastError, ValueNotStorable
 from holdfast.journal.history import History
+from holdfast.journal.new_timeline import NewTimeline
 from holdfast.model import (
     CheckpointRecord,
     EventRecord,
@@ -33,6 +36,7 @@ from holdfast.model import (
     Failure,
     Holder,
     Lease,
+    OnDrift,
     Pin,
     Record,
     ReplayMode,
@@ -59,10 +63,11 @@ class LiveState:
         records_inputs: bool = True,
         is_stored: bool = True,
         holder: Holder | None = None,
+        on_drift: OnDrift = OnDrift.WARN,
     ) -> None:
         self.writer = writer
         self.header = header
-        self.history = history
+        self._take(history)
         self.bus = bus
         self.mode = mode
         self.clock = clock
@@ -73,9 +78,13 @@ class LiveState:
         self.reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)
         """In these modes nothing is recorded, and no lease is taken."""
         self.stored = stored.kept_apart() if self.reads_only else stored
-        self.replays_silently = mode is ReplayMode.NORMAL
-        """Whether a recorded result is given without a word to anybody."""
-        self.validation = ValidationReport(self.stored) if mode is ReplayMode.VALIDATION else None
+        self.on_drift = on_drift
+        self.given = 0
+        """How many recorded outcomes were given again."""
+        self.replays_quickly = mode in (ReplayMode.NORMAL, ReplayMode.REHEARSAL)
+        """Whether a recorded result is given without a word to anybody but the rehearsal."""
+        self.validation = ValidationReport(self.stored, history) if mode is ReplayMode.VALIDATION else None
+        self.rehearsal = Rehearsal(self.stored, history) if mode is ReplayMode.REHEARSAL else None
         self.top = Scope(self, "", None)
         self.facade: object = None
         """The ExecutionState that handlers get."""
@@ -84,6 +93,16 @@ class LiveState:
         self.is_stored = is_stored
         """Whether the state is known to be in the backend."""
         self.turn_began = 0.0
+        self.under_way = 0
+        """How many calls are being executed, with those that enclose them."""
+        self.resume_from_address: str | None = None
+        """Where the run is to be run on from, until that call is reached."""
+        self.repeats_once = False
+        """Whether a person has said that what is declared ``once`` may be executed again."""
+        self.next_timeline: NewTimeline | None = None
+        """The timeline that the first write begins, where the state was loaded at an earlier point than its end."""
+        self.brought_along: Mapping[str, bytes] = {}
+        """The contents of artifacts that a snapshot has brought along."""
         self.secrets: set[str] = set()
         """The texts of the secrets that this run was given, which no message may repeat."""
         self._put: set[str] = set()
@@ -103,8 +122,15 @@ class LiveState:
 
     def replace_history(self, history: History, link: int) -> None:
         """Go on from what another process has recorded in the meantime."""
-        self.history = history
+        self._take(history)
         self._link = link
+
+    def _take(self, history: History) -> None:
+        self.history = history
+        self.loaded = history.position
+        """How many records there were before this process adds any."""
+        self.settled = len(history.latest) - len(history.open)
+        """Of how many calls they hold the outcome."""
 
     def next_order(self) -> int:
         order = self.history.next_order
@@ -130,17 +156,28 @@ class LiveState:
             if scope.event.pending_start is not None:
                 self._frame_starts(scope, bodies)
             address, _, order, version, fingerprint, input_, named = start
-            seq = len(self.history.records) + 1
+            seq = self.history.position + 1
             behind = seq - order
             self._frame(
                 EventRecord(
                     *(seq, address, status, at, behind, 1, duration_s, version, fingerprint, input_),
-                    *(result, error, causes, named + artifacts),
+                    *(result, error, causes, named + artifacts, self.under_way - 1 - scope.depth),
                 ),
                 bodies,
             )
             try:
                 return self.writer.write(self._append(bodies, update), self.refuse_writes)
+            except HoldfastError as refusal:
+                self.refuse_writes(refusal)
+                raise
+
+    def write_start(self, child: Scope) -> asyncio.Future[None] | None:
+        """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
+        with self._lock:
+            bodies: list[bytes] = []
+            self._frame_starts(child, bodies)
+            try:
+                return self.writer.write(self._append(bodies, None), self.refuse_writes)
             except HoldfastError as refusal:
                 self.refuse_writes(refusal)
                 raise
@@ -170,12 +207,35 @@ class LiveState:
         if self.reads_only:
             self.history.put_storage(key, value, is_artifact)
             return
-        self._write_record(lambda seq, now: StorageRecord(seq, key, now, value, artifacts, is_artifact), None)
+        newest = self.history.next_order - 1
+        self._write_record(
+            lambda seq, now: StorageRecord(seq, key, now, value, artifacts, is_artifact, seq - newest), None
+        )
 
     def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
         """Mark this point of the journal, and wait for it."""
         metadata = (update.metadata or self.header.metadata).to_json()
         self._write_record(lambda seq, now: CheckpointRecord(seq, status, now, metadata), update)
+
+    def begin_timeline(self, new: NewTimeline) -> None:
+        """Go on with the state on a new timeline, and wait until that is durable."""
+        self.next_timeline = None
+        with self._lock:
+            bodies: list[bytes] = []
+            number = self.history.timelines.current + 1
+            for record in new.records(self.history.position + 1, self.clock.now(), number):
+                self._frame(record, bodies)
+            self._take(self.history)
+            timeline = self.history.position - len(bodies) + 1
+            update = StateUpdate(at=self.clock.now(), status=StateStatus.RUNNING, timeline=timeline)
+            committed = self._hand_over(bodies, update)
+        self._wait_for(committed)
+
+    def put_contents(self, contents: Mapping[str, bytes]) -> None:
+        """Store artifacts whose content is at hand, under the lease of this state."""
+        assert self.lease is not None, "nothing is recorded without a lease"
+        self.stored.put_contents(contents, Pin(self.stored.store_id, self.state_id, self.lease.fence))
+        self._put.update(contents)
 
     def update_header(self, status: StateStatus) -> None:
         """Change the status of the state, and wait for it."""
@@ -211,7 +271,7 @@ class LiveState:
             above.pending_start = None
             above = above.parent.event if above.parent is not None else None
         for address, at, order, version, fingerprint, input_, named in reversed(starts):
-            seq = len(self.history.records) + 1
+            seq = self.history.position + 1
             started = ExecutionStatus.STARTED
             self._frame(
                 EventRecord(
@@ -230,14 +290,17 @@ class LiveState:
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
         assert self.lease is not None, "nothing is recorded without a lease"
-        append = Append(self.lease, len(self.history.records) - len(bodies) + 1, bodies, update)
+        append = Append(self.lease, self.history.position - len(bodies) + 1, bodies, update)
         if update is not None:
             self._apply(update)
         return append
 
     def _apply(self, update: StateUpdate) -> None:
         self.header = msgspec.structs.replace(
-            self.header, status=update.status or self.header.status, metadata=update.metadata or self.header.metadata
+            self.header,
+            status=update.status or self.header.status,
+            metadata=update.metadata or self.header.metadata,
+            timeline=update.timeline or self.header.timeline,
         )
         if update.releases:
             # The run is not marked as ended before the store knows: another one here must not take the lease over.
@@ -248,19 +311,27 @@ class LiveState:
         with self._lock:
             bodies: list[bytes] = []
             if make is not None:
-                self._frame(make(len(self.history.records) + 1, self.clock.now()), bodies)
-            append = self._append(bodies, update)
-            try:
-                future = self.writer.write_from_anywhere(append)
-            except HoldfastError as refusal:
-                self.refuse_writes(refusal)
-                raise
-        if future is not None:
-            try:
-                future.result()
-            except HoldfastError as refusal:
-                self.refuse_writes(refusal)
-                raise
+                self._frame(make(self.history.position + 1, self.clock.now()), bodies)
+            committed = self._hand_over(bodies, update)
+        self._wait_for(committed)
+
+    def _hand_over(self, bodies: list[bytes], update: StateUpdate | None) -> concurrent.futures.Future[None] | None:
+        """Give records to the writer, in the order of their numbers: whoever calls holds the lock."""
+        append = self._append(bodies, update)
+        try:
+            return self.writer.write_from_anywhere(append)
+        except HoldfastError as refusal:
+            self.refuse_writes(refusal)
+            raise
+
+    def _wait_for(self, committed: concurrent.futures.Future[None] | None) -> None:
+        if committed is None:
+            return
+        try:
+            committed.result()
+        except HoldfastError as refusal:
+            self.refuse_writes(refusal)
+            raise
 
 
 def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:

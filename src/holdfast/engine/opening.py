@@ -1,17 +1,18 @@
-"""Taking a state up: claiming it, reading its journal, and taking over from the dead."""
+"""Taking a state up: claiming it, and taking over from the dead."""
 
 from __future__ import annotations
 
 import asyncio
 
-from holdfast.artifacts.stored_values import StoredValues
+import msgspec
+
 from holdfast.backends.contract import Claim, Grant
 from holdfast.codec import frames
 from holdfast.engine.lease import takeover
 from holdfast.engine.live import LiveState
+from holdfast.engine.reading import read_history
 from holdfast.engine.writer import Writer
 from holdfast.errors import LeaseHeld
-from holdfast.journal.history import History
 
 RETRY_S = 0.05
 """How often a lease that another process holds is asked for again by whoever waits for it."""
@@ -41,18 +42,16 @@ def acquire_now(writer: Writer, claim: Claim) -> Grant | None:
         claim = takeover(claim, grant)
 
 
-def read_history(state_id: str, read: list[tuple[int, bytes]], stored: StoredValues) -> tuple[History, int]:
-    """The history of a state from the frames of its whole journal, and the link that the next frame follows."""
-    records = frames.from_frames(state_id, read, None, stored.record_cipher(state_id))
-    return History(state_id, records), frames.last_link(state_id, read)
-
-
 def take_lease(live: LiveState) -> None:
-    """Take the lease of an explicit state before its first write, creating the state where it is new."""
+    """Take the lease of an explicit state before its first write, creating the state where it is new.
+
+    A state that was loaded at an earlier point than its end begins a new timeline there.
+    """
     writer = live.writer
     claim = Claim(
-        header=live.header,
-        # Of a state that came from the backend there is nothing to create; a snapshot may be new to this one.
+        # Of a state that came from the backend there is nothing to create; a snapshot may be new to this one, and has
+        # all its records then.
+        header=live.header if live.is_stored else msgspec.structs.replace(live.header, bases=()),
         bodies=() if live.is_stored else _all_frames(live),
         holder=live.holder,
         ttl_s=writer.keeper.ttl_s,
@@ -62,18 +61,24 @@ def take_lease(live: LiveState) -> None:
     assert grant is not None
     assert grant.lease is not None
     if grant.is_new:
+        live.header = claim.header
         if claim.bodies:
             # The chain goes on from the bytes that were written: made again they may differ, after a change of keys.
             live.replace_history(live.history, frames.link_of(claim.bodies[-1]))
     elif not live.is_stored or grant.header.position != live.history.position:
-        live.replace_history(*read_history(live.state_id, writer.backend.read(live.state_id), live.stored))
+        live.header = grant.header
+        live.replace_history(*read_history(grant.header, writer.backend.read(live.state_id), live.stored))
     live.begin_writing(grant.lease)
+    if live.brought_along and grant.is_new:
+        live.put_contents(live.brought_along)
+    if live.next_timeline is not None:
+        live.begin_timeline(live.next_timeline)
 
 
 def _all_frames(live: LiveState) -> tuple[bytes, ...]:
     link, cipher = frames.first_link(live.state_id), live.stored.record_cipher(live.state_id)
     bodies: list[bytes] = []
-    for record in live.history.records:
+    for record in live.history.journal:
         body, link = frames.to_frame(record, link, cipher)
         bodies.append(body)
     return tuple(bodies)

@@ -7,7 +7,8 @@ result, and one that belongs to another actor or input is refused without being 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,19 +19,34 @@ from holdfast.codec import frames
 from holdfast.engine.actors import Actor, HandlerActor
 from holdfast.engine.branches import branching
 from holdfast.engine.bus import EventBus
+from holdfast.engine.call import Call
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.environment import with_environment
 from holdfast.engine.lease import mark_ended, mark_running, new_holder
 from holdfast.engine.live import LiveState
-from holdfast.engine.opening import acquire, read_history
-from holdfast.engine.perform import Call, perform_call
+from holdfast.engine.opening import acquire
+from holdfast.engine.perform import perform_call
+from holdfast.engine.reading import decoded, read_history
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.writer import Writer
-from holdfast.errors import StateCorrupted, StateMismatch, UnknownState
+from holdfast.errors import DriftWarning, StateCorrupted, StateMismatch, UnknownState
 from holdfast.journal.address import is_top_level, parse
 from holdfast.journal.history import History
-from holdfast.model import EventRecord, ExecutionStatus, Holder, Record, StateHeader, StateMetadata, StateStatus
+from holdfast.journal.new_timeline import NewTimeline
+from holdfast.model import (
+    EventRecord,
+    ExecutionStatus,
+    Holder,
+    OnDrift,
+    Record,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+)
 from holdfast.model.header import utc
+
+MakeTimeline = Callable[[History], tuple[NewTimeline, Sequence[Pending]]]
+"""From a history to the timeline that is to be begun, and what has to be stored before it."""
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -48,6 +64,11 @@ class Run(msgspec.Struct, kw_only=True):
     records_inputs: bool = True
     create: bool = True
     """False: the state must exist, as it does for whoever resumes it."""
+    new_timeline: MakeTimeline | None = None
+    """Where it is not gone on with but run on from somewhere: what tells where, from the history as it then stands."""
+    on_drift: OnDrift = OnDrift.WARN
+    repeats_once: bool = False
+    """Whether what is declared ``once`` may be executed again."""
 
 
 async def run_to_end(writer: Writer, run: Run) -> Any:
@@ -107,7 +128,14 @@ def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Clai
         metadata=with_environment(run.metadata),
         agent=run.actor.reference,
     )
-    return Claim(header=header, bodies=(body,), holder=holder, ttl_s=writer.keeper.ttl_s, create=run.create)
+    return Claim(
+        header=header,
+        bodies=(body,),
+        holder=holder,
+        ttl_s=writer.keeper.ttl_s,
+        create=run.create,
+        reopen=run.new_timeline is not None,
+    )
 
 
 async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: EventRecord) -> LiveState:
@@ -122,21 +150,35 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
         bus=run.bus,
         records_inputs=run.records_inputs,
         holder=claim.holder,
+        on_drift=run.on_drift,
     )
+    live.repeats_once = run.repeats_once
     live.begin_writing(grant.lease)
     try:
         if grant.is_new:
             live.replace_history(History(run.state_id, [first]), frames.link_of(claim.bodies[0]))
         else:
-            live.replace_history(*read_history(run.state_id, await writer.read(run.state_id), run.stored))
+            live.replace_history(*read_history(grant.header, await writer.read(run.state_id), run.stored))
             _require_same_run(run, live.history.first_event(), first)
-            if grant.header.status is not StateStatus.RUNNING:
+            if run.new_timeline is not None:
+                await _begin_timeline(live, run.new_timeline)
+            elif grant.header.status is not StateStatus.RUNNING:
                 live.update_header(StateStatus.RUNNING)
     except BaseException:
         live.release(None)
         raise
     ExecutionState.around(live)
     return live
+
+
+async def _begin_timeline(live: LiveState, make: MakeTimeline) -> None:
+    new, pending = make(live.history)
+    if pending:
+        await live.put_artifacts(pending)
+    if new.replacement is None:
+        live.resume_from_address = new.address
+    # Off the loop, as every commit that may wait: nothing of this run is under way yet.
+    await asyncio.to_thread(live.begin_timeline, new)
 
 
 async def _go_on(run: Run, live: LiveState) -> Any:
@@ -147,12 +189,27 @@ async def _go_on(run: Run, live: LiveState) -> Any:
     call.closes = True
     try:
         with branching(loop):
-            return await perform_call(live.top, call)
+            result = await perform_call(live.top, call)
+        if live.lease is not None:
+            # What was given is the recorded result of the whole: a replaced one, or that of a fork.
+            live.release(StateStatus.COMPLETED)
+        _require_reached(live)
+        return result
     except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
         live.release(StateStatus.INTERRUPTED)
         raise
     finally:
         live.forget()
+
+
+def _require_reached(live: LiveState) -> None:
+    if live.resume_from_address is not None:
+        warnings.warn(
+            f"State {live.state_id!r} ended without reaching {live.resume_from_address!r}, where it was to be run on "
+            "from: the code no longer makes that call.",
+            DriftWarning,
+            stacklevel=2,
+        )
 
 
 def _require_same_run(run: Run, recorded: EventRecord | None, wanted: EventRecord) -> None:
@@ -170,9 +227,9 @@ def _require_same_run(run: Run, recorded: EventRecord | None, wanted: EventRecor
 
 async def _recorded_result(writer: Writer, run: Run, header: StateHeader, first: EventRecord) -> Any:
     """The result of a completed run."""
-    record = await _last_record(writer, run, header.position)
+    record = await _last_record(writer, run, header)
     if not isinstance(record, EventRecord) or not is_top_level(record.address):
-        history, _ = read_history(run.state_id, await writer.read(run.state_id), run.stored)
+        history, _ = read_history(header, await writer.read(run.state_id), run.stored)
         began = history.first_event()
         record = None if began is None else history.latest[began.address]
     _require_same_run(run, record, first)
@@ -181,12 +238,11 @@ async def _recorded_result(writer: Writer, run: Run, header: StateHeader, first:
     return await run.stored.decode_record(record.result, record.artifacts)
 
 
-async def _last_record(writer: Writer, run: Run, position: int) -> Record | None:
+async def _last_record(writer: Writer, run: Run, header: StateHeader) -> Record | None:
     """The last record of a journal, read without the rest; its checksum is checked against the one before it."""
-    tail = await writer.read(run.state_id, max(0, position - 2))
-    link = None
-    if position > 2:
+    tail = await writer.read(run.state_id, max(0, header.position - 2))
+    before = None
+    if header.position > 2:
         (_, before), *tail = tail
-        link = frames.link_of(before)
-    records = list(frames.from_frames(run.state_id, tail, link, run.stored.record_cipher(run.state_id)))
+    records = list(decoded(header, tail, run.stored, before))
     return records[-1] if records else None

@@ -32,13 +32,31 @@ class Start(NamedTuple):
 class Scope:
     """The inside of one call, of one branch, or (``prefix`` empty) of a state."""
 
-    __slots__ = ("counts", "event", "failed", "is_closed", "live", "parent", "pending_start", "prefix")
+    __slots__ = (
+        "counts",
+        "depth",
+        "event",
+        "failed",
+        "has_new",
+        "is_closed",
+        "live",
+        "parent",
+        "pending_start",
+        "prefix",
+        "reached",
+    )
 
     def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
         self.live = live
         self.prefix = prefix
         """What stands before the label of a call made here."""
         self.parent = parent
+        self.depth = 0
+        """How many calls enclose what happens here."""
+        self.reached = 0
+        """Of the recorded calls that were given again here, each by itself when it was made: the latest start."""
+        self.has_new = False
+        """Whether a call was made here that has no record."""
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
         self.counts: dict[str, int] = {}
@@ -63,8 +81,15 @@ class Scope:
     def branch(self, label: str) -> Scope:
         """A scope for code that runs concurrently with what goes on here."""
         branch = Scope(self.live, self.take(label) + "::", self)
+        branch.depth = self.depth
         branch.event = self.event
         return branch
+
+    def inside(self, path: str) -> Scope:
+        """The scope of what a call that is made here does."""
+        scope = Scope(self.live, path + "::", self)
+        scope.depth = self.depth + 1
+        return scope
 
     def note_failed(self, address: str) -> None:
         event = self.event

@@ -6,6 +6,8 @@ import time
 import uuid
 from typing import Self
 
+import msgspec
+
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import StateBackend, StateUpdate
 from holdfast.backends.memory import MemoryStateBackend
@@ -14,7 +16,9 @@ from holdfast.engine.bus import EventBus
 from holdfast.engine.environment import with_environment
 from holdfast.engine.history_set import HistorySet
 from holdfast.engine.live import LiveState
-from holdfast.engine.opening import read_history, take_lease
+from holdfast.engine.opening import take_lease
+from holdfast.engine.reading import read_history
+from holdfast.engine.snapshot import StateSnapshot
 from holdfast.engine.storage import Storage
 from holdfast.engine.validation import ValidationReport
 from holdfast.engine.values_of import values_of
@@ -23,9 +27,21 @@ from holdfast.errors import UnknownState, UsageError
 from holdfast.journal.address import nearest
 from holdfast.journal.history import History
 from holdfast.journal.lifecycle import state_may_become
+from holdfast.journal.new_timeline import point_of
+from holdfast.journal.reachable import named_by
 from holdfast.journal.replay import Decision, decide
 from holdfast.keys import Encryption
-from holdfast.model import ReplayMode, StateHeader, StateMetadata, StateSnapshot, StateStatus, checked_state_id
+from holdfast.model import (
+    Checkpoint,
+    OnDrift,
+    RehearsalReport,
+    ReplayMode,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+    Timeline,
+    checked_state_id,
+)
 from holdfast.model.header import utc
 
 
@@ -47,6 +63,7 @@ class ExecutionState:
         metadata: StateMetadata | None = None,
         event_bus: EventBus | None = None,
         record_inputs: bool = True,
+        on_drift: OnDrift | str = OnDrift.WARN,
     ) -> None:
         backend = state_backend or MemoryStateBackend()
         state_id = uuid.uuid4().hex if state_id is None else checked_state_id(state_id)
@@ -68,6 +85,7 @@ class ExecutionState:
                 bus=event_bus or EventBus(),
                 records_inputs=record_inputs,
                 is_stored=False,
+                on_drift=OnDrift(on_drift),
             )
         )
 
@@ -91,31 +109,44 @@ class ExecutionState:
         *,
         encryption: Encryption | None = None,
         replay_mode: ReplayMode = ReplayMode.NORMAL,
+        resume_from_address: str | None = None,
+        checkpoint: int | None = None,
+        timeline: int | None = None,
         event_bus: EventBus | None = None,
         record_inputs: bool = True,
+        on_drift: OnDrift | str = OnDrift.WARN,
     ) -> Self:
         """Take up a stored state. Looking at it needs no lease; the first new event takes one.
 
-        Raises UnknownState, naming the nearest ids.
+        It is taken up where it stands; or at an event, so that this and all that started after it runs again
+        (``resume_from_address``); or as it stood at a checkpoint, or on another of its timelines. Then the first write
+        begins a new timeline, and the old one stays in the journal.
+
+        Raises UnknownState, UnknownAddress, AmbiguousAddress, UnknownCheckpoint or UnknownTimeline, with what is known.
         """
+        if resume_from_address is not None and checkpoint is not None:
+            raise UsageError("A state is loaded at an address or at a checkpoint, not at both.", "Give one of the two.")
         header = state_backend.find_state(checked_state_id(state_id))
         if header is None:
             known = (other.state_id for other in state_backend.list_states(limit=1000))
             raise UnknownState(state_id, nearest(state_id, known))
         stored = values_of(state_backend, artifact_backend, encryption)
-        history, link = read_history(state_id, state_backend.read(state_id), stored)
-        return cls.around(
-            LiveState(
-                writer=writer_of(state_backend),
-                stored=stored,
-                header=header,
-                history=history,
-                link=link,
-                bus=event_bus or EventBus(),
-                mode=replay_mode,
-                records_inputs=record_inputs,
-            )
+        history, link = read_history(header, state_backend.read(state_id), stored)
+        new = point_of(history, resume_from_address, checkpoint, timeline)
+        live = LiveState(
+            writer=writer_of(state_backend),
+            stored=stored,
+            header=header,
+            history=history if new is None else history.on(new.parts),
+            link=link,
+            bus=event_bus or EventBus(),
+            mode=replay_mode,
+            records_inputs=record_inputs,
+            on_drift=OnDrift(on_drift),
         )
+        live.next_timeline = new
+        live.resume_from_address = None if new is None else new.address or None
+        return cls.around(live)
 
     @classmethod
     def from_snapshot(
@@ -130,23 +161,25 @@ class ExecutionState:
     ) -> Self:
         """A state as it stood in a snapshot; stored with its first write, where the backend does not have it.
 
-        The artifacts that it names are not in the snapshot: give the artifact backend that has them.
+        The artifacts of the snapshot are put into the artifact backend, unless the mode is one that records nothing.
         """
         backend = state_backend or MemoryStateBackend()
         stored = values_of(backend, artifact_backend, encryption)
-        return cls.around(
-            LiveState(
-                writer=writer_of(backend),
-                stored=stored,
-                header=snapshot.header,
-                history=History(snapshot.state_id, snapshot.records),
-                # What it goes on from is known when it is stored, which comes before the first new record.
-                link=frames.first_link(snapshot.state_id),
-                bus=event_bus or EventBus(),
-                mode=replay_mode,
-                is_stored=False,
-            )
+        live = LiveState(
+            writer=writer_of(backend),
+            stored=stored,
+            header=snapshot.header,
+            history=History(snapshot.state_id, snapshot.records, snapshot.header.timeline),
+            # What it goes on from is known when it is stored, which comes before the first new record.
+            link=frames.first_link(snapshot.state_id),
+            bus=event_bus or EventBus(),
+            mode=replay_mode,
+            is_stored=False,
         )
+        if snapshot.artifacts:
+            live.brought_along = snapshot.artifacts
+            live.stored.put_contents(snapshot.artifacts, None)
+        return cls.around(live)
 
     @property
     def state_id(self) -> str:
@@ -175,6 +208,27 @@ class ExecutionState:
     @property
     def replay_mode(self) -> ReplayMode:
         return self._live.mode
+
+    @property
+    def resume_from_address(self) -> str | None:
+        """The event that the state was loaded at, until it is reached."""
+        return self._live.resume_from_address
+
+    @property
+    def timelines(self) -> list[Timeline]:
+        """The timelines of the state, in the order of their beginning."""
+        return self._live.history.listed_timelines()
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """The checkpoints that were saved, on all timelines, in order."""
+        return self._live.history.checkpoints()
+
+    @property
+    def rehearsal(self) -> RehearsalReport | None:
+        """What was found so far, in ReplayMode.REHEARSAL; None in the other modes."""
+        rehearsal = self._live.rehearsal
+        return None if rehearsal is None else rehearsal.report(has_ended=self.status is StateStatus.COMPLETED)
 
     @property
     def validation(self) -> ValidationReport | None:
@@ -213,9 +267,19 @@ class ExecutionState:
         )
         return live.history.position
 
-    def to_snapshot(self) -> StateSnapshot:
-        """The whole state as it stands, independent of the backend."""
-        return StateSnapshot(header=self._live.header, records=tuple(self._live.history.records))
+    def to_snapshot(self, *, with_artifacts: bool = True) -> StateSnapshot:
+        """The whole state as it stands, independent of the backend.
+
+        The contents of its artifacts are in it, and so in memory, unless they are left out. Raises ArtifactMissing.
+        """
+        live = self._live
+        records = tuple(live.history.journal)
+        contents = {
+            artifact_id: b"".join(live.stored.stored_content(artifact_id))
+            for artifact_id in (sorted(named_by(records)) if with_artifacts else ())
+        }
+        header = msgspec.structs.replace(live.header, position=live.history.position)
+        return StateSnapshot(header=header, records=records, artifacts=contents)
 
     def __repr__(self) -> str:
         return f"<ExecutionState {self.state_id} {self.status}, {self._live.history.position} records>"

@@ -5,6 +5,11 @@ HoldfastError
 │  ├─ UnknownState         no state has that id
 │  ├─ UnknownStore         nothing is stored there yet
 │  ├─ UnknownAddress       no event stands at that address
+│  ├─ AmbiguousAddress     the text means several events
+│  ├─ UnknownTimeline      the state has no timeline of that number
+│  ├─ UnknownCheckpoint    no checkpoint of the state stands there
+│  ├─ WrongReplacement     a result is to be replaced by a value of another type
+│  ├─ OnceAgain            what is declared once and recorded would be executed again
 │  ├─ InvalidStateId       the id cannot name a state
 │  ├─ InvalidAddress       the text is not an address
 │  ├─ InvalidStoreUrl      the URL names no backend that we have
@@ -18,6 +23,8 @@ HoldfastError
 │  └─ InvalidKey           the text is not a key for encryption
 ├─ ReplayError             the journal and the code disagree
 │  ├─ NotRecorded          a rehearsal reached a call that has no recorded outcome
+│  ├─ Drift                the code no longer fits the record, where that is declared an error
+│  ├─ OutcomeUnknown       a call declared once was under way when its run was stopped
 │  ├─ ValueNotReadable     a recorded value cannot be built again in this program
 │  └─ SecretNeeded         a secret was not stored, and is used in a replay
 ├─ BackendError            the store
@@ -65,8 +72,10 @@ from holdfast.errors.events import (
     EventFailed,
 )
 from holdfast.errors.replay import (
+    Drift,
     DriftWarning,
     NotRecorded,
+    OutcomeUnknown,
     ReplayError,
     SecretNeeded,
     ValueNotReadable,
@@ -76,6 +85,7 @@ from holdfast.errors.root import (
 )
 from holdfast.errors.usage import (
     AgentNotFound,
+    AmbiguousAddress,
     ArtifactsShared,
     ContentChanged,
     InvalidAddress,
@@ -85,16 +95,21 @@ from holdfast.errors.usage import (
     InvalidStateId,
     InvalidStoreUrl,
     MissingDependency,
+    OnceAgain,
     StateMismatch,
     UnknownAddress,
+    UnknownCheckpoint,
     UnknownState,
     UnknownStore,
+    UnknownTimeline,
     UsageError,
     ValueNotStorable,
+    WrongReplacement,
 )
 
 __all__ = [
     "AgentNotFound",
+    "AmbiguousAddress",
     "ArtifactCorrupted",
     "ArtifactMissing",
     "ArtifactsShared",
@@ -102,6 +117,7 @@ __all__ = [
     "BackendUnavailable",
     "ConditionFailed",
     "ContentChanged",
+    "Drift",
     "DriftWarning",
     "EventFailed",
     "HoldfastError",
@@ -117,6 +133,8 @@ __all__ = [
     "NotAStore",
     "NotEncrypted",
     "NotRecorded",
+    "OnceAgain",
+    "OutcomeUnknown",
     "PositionTaken",
     "ReplayError",
     "SecretNeeded",
@@ -126,11 +144,14 @@ __all__ = [
     "StoreFull",
     "StoreNotWritable",
     "UnknownAddress",
+    "UnknownCheckpoint",
     "UnknownState",
     "UnknownStore",
+    "UnknownTimeline",
     "UnsupportedVersion",
     "UsageError",
     "ValueNotReadable",
     "ValueNotStorable",
     "WrongKey",
+    "WrongReplacement",
 ]

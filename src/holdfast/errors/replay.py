@@ -24,6 +24,39 @@ class NotRecorded(ReplayError):
         )
 
 
+class Drift(ReplayError):
+    """The code no longer fits what is recorded, and that was declared an error. Nothing was given or executed."""
+
+    def __init__(self, address: str, state_id: str, what: str) -> None:
+        super().__init__(address, state_id, what)
+        self.address = address
+        self.state_id = state_id
+        self.what = what
+
+    def __str__(self) -> str:
+        return (
+            f"State {self.state_id!r} has drifted at {self.address!r}: {self.what}. Bring the code back, run on from "
+            "there on a new timeline with `rerun`, or allow it with `on_drift='warn'`."
+        )
+
+
+class OutcomeUnknown(ReplayError):
+    """A call that is declared ``once`` was under way when its run was stopped. It was not executed again."""
+
+    def __init__(self, address: str, state_id: str) -> None:
+        super().__init__(address, state_id)
+        self.address = address
+        self.state_id = state_id
+
+    def __str__(self) -> str:
+        return (
+            f"State {self.state_id!r} was stopped inside {self.address!r}, which is declared once: it may or may not "
+            "have done its work, and was not executed again. Find out, and say so: "
+            f"`rerun({self.state_id!r}, at={self.address!r}, replace=…)` with the result if it did, or "
+            "`rerun(…, again=True)` if it did not."
+        )
+
+
 class ValueNotReadable(ReplayError):
     """A recorded value cannot be built again in this program: its bytes or its type are not what they were."""
 
@@ -54,4 +87,4 @@ class SecretNeeded(ReplayError):
 
 
 class DriftWarning(UserWarning):
-    """A recorded result was used although the input or the actor's version is no longer what it was."""
+    """The code no longer fits what is recorded: an input or a version changed, or a call came, went or moved."""

@@ -68,6 +68,92 @@ class UnknownAddress(UsageError):
         )
 
 
+class AmbiguousAddress(UsageError):
+    """The text means several events of that state."""
+
+    def __init__(self, address: str, state_id: str, candidates: tuple[str, ...]) -> None:
+        HoldfastError.__init__(self, address, state_id, candidates)
+        self.address = address
+        self.state_id = state_id
+        self.candidates = candidates
+
+    def __str__(self) -> str:
+        shown = ", ".join(repr(candidate) for candidate in self.candidates[:5])
+        more = f" and {len(self.candidates) - 5} more" if len(self.candidates) > 5 else ""
+        return (
+            f"{self.address!r} may mean any of {len(self.candidates)} events in state {self.state_id!r}: {shown}{more}."
+            " Give the whole address of one of them."
+        )
+
+
+class UnknownTimeline(UsageError):
+    """A state has no timeline of that number."""
+
+    def __init__(self, number: int, state_id: str, known: int) -> None:
+        HoldfastError.__init__(self, number, state_id, known)
+        self.number = number
+        self.state_id = state_id
+        self.known = known
+
+    def __str__(self) -> str:
+        known = "only the timeline 1" if self.known == 1 else f"the timelines 1 to {self.known}"
+        return (
+            f"State {self.state_id!r} has no timeline {self.number!r}: it has {known}. "
+            f"`holdfast lineage {self.state_id}` shows them."
+        )
+
+
+class UnknownCheckpoint(UsageError):
+    """No checkpoint of a state stands at that position."""
+
+    def __init__(self, position: int, state_id: str, known: tuple[int, ...]) -> None:
+        HoldfastError.__init__(self, position, state_id, known)
+        self.position = position
+        self.state_id = state_id
+        self.known = known
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.known[-5:]))
+        have = f"its newest checkpoints are at {shown}" if self.known else "no checkpoint was saved in it"
+        return (
+            f"State {self.state_id!r} has no checkpoint at position {self.position!r}: {have}. Give the position that "
+            "`save_checkpoint` returned, or one that `holdfast show` lists."
+        )
+
+
+class WrongReplacement(UsageError):
+    """The value that is to stand in place of a recorded result is of another type than that."""
+
+    def __init__(self, address: str, recorded: str, given: str) -> None:
+        HoldfastError.__init__(self, address, recorded, given)
+        self.address = address
+        self.recorded = recorded
+        self.given = given
+
+    def __str__(self) -> str:
+        return (
+            f"The result at {self.address!r} is {self.recorded} and cannot be replaced by {self.given}: the code that "
+            f"uses it expects the type that was recorded. Give a value of the type {self.recorded}; or, where the "
+            "actor may really return the other one, say `any_type=True`."
+        )
+
+
+class OnceAgain(UsageError):
+    """Running on would execute again what is declared ``once`` and is recorded. Nothing was executed."""
+
+    def __init__(self, state_id: str, actors: tuple[str, ...]) -> None:
+        HoldfastError.__init__(self, state_id, actors)
+        self.state_id = state_id
+        self.actors = actors
+
+    def __str__(self) -> str:
+        return (
+            f"Running {self.state_id!r} on from there would execute {', '.join(self.actors)} again, which is declared "
+            "once and has been executed. Say `again=True` (--again on the command line) if that is meant, or run on "
+            "from behind it."
+        )
+
+
 class InvalidStateId(UsageError):
     """The text cannot be the id of a state."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -115,6 +115,19 @@ def is_top_level(address: str) -> bool:
 def enclosing_path(address: str) -> str:
     """The path of the call or branch that encloses the one at this address; empty at the top."""
     return SEPARATOR.join(address.split(SEPARATOR)[:-2])
+
+
+def matching(text: str, known: Collection[str]) -> list[str]:
+    """The known addresses that a person may mean by this text: the address itself, or those that it is the end of.
+
+    The event type may be left out, and so may enclosing calls from the outside: ``fetch#2`` and ``inner::fetch#2`` mean
+    ``research::inner::fetch#2::tool_call``. Whole segments are compared, so ``fetch`` does not mean ``fetch[page-2]``.
+    """
+    if text in known:
+        return [text]
+    endings = [text] if text.endswith(_EVENT_TYPES) else [f"{text}{SEPARATOR}{each}" for each in _EVENT_TYPES]
+    wholes = tuple(f"{SEPARATOR}{ending}" for ending in endings)
+    return [address for address in known if address in endings or address.endswith(wholes)]
 
 
 def nearest(address: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """A journal read as a whole: the newest record of each address, what is to be tried again, and the storage.
 
+All of that is of one timeline, the current one unless another is asked for. The journal has those of all timelines.
+
 Which failures are tried again when a state is taken up again? A failure that its caller caught is part of what
 happened: it is replayed like a result, so that the run takes the same way. A failure that went on to fail what
 encloses it, up to the top, is what the run failed of: that one, and the calls it passed through, are tried again. The
@@ -9,12 +11,26 @@ the top downwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from holdfast.errors import StateCorrupted
 from holdfast.journal.address import is_top_level
 from holdfast.journal.lifecycle import event_may_become
-from holdfast.model import CheckpointRecord, EventRecord, ExecutionStatus, Record, StorageRecord
+from holdfast.journal.timeline import Sieve, TimelineIndex, Verdict, require_whole
+from holdfast.model import (
+    Checkpoint,
+    CheckpointRecord,
+    EventRecord,
+    ExecutionStatus,
+    Part,
+    Record,
+    StateMetadata,
+    StorageRecord,
+    Timeline,
+    TimelineRecord,
+)
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
@@ -23,32 +39,95 @@ _FAILED = ExecutionStatus.FAILED
 class History:
     """The records of one state in order, indexed. Adding is the only change there is."""
 
-    __slots__ = ("artifacts", "latest", "next_order", "records", "state_id", "storage", "to_retry")
+    __slots__ = (
+        "artifacts",
+        "journal",
+        "latest",
+        "next_order",
+        "open",
+        "records",
+        "started",
+        "state_id",
+        "storage",
+        "timelines",
+        "to_retry",
+    )
 
-    def __init__(self, state_id: str, records: Iterable[Record] = ()) -> None:
+    def __init__(self, state_id: str, records: Iterable[Record] = (), timeline: int = 0) -> None:
+        """``timeline``: the number of the record that began the current timeline, where that is known beforehand."""
         self.state_id = state_id
+        self.journal: list[Record] = []
+        """Every record, whatever timeline it is of."""
+        self.timelines = TimelineIndex()
+        self.next_order = 1
+        self._forget()
+        self.records = self.journal
+        if timeline > 1:
+            records = iter(records)
+            self._skip(records, timeline - 1)
+        self._extend(records)
+
+    def _forget(self) -> None:
         self.records: list[Record] = []
+        """The records of the timeline."""
         self.latest: dict[str, EventRecord] = {}
         """The newest record of each address."""
+        self.started: set[str] = set()
+        """The addresses whose start has a record of its own: something is recorded inside them."""
+        self.open: set[str] = set()
+        """The addresses that have started and not ended."""
         self.to_retry: set[str] = set()
         """The addresses whose recorded failure is not replayed but tried again."""
         self.storage: dict[str, bytes] = {}
         self.artifacts: dict[str, bytes] = {}
         """The storage of artifacts, each a reference."""
-        self.next_order = 1
-        self._extend(records)
 
     @property
     def position(self) -> int:
-        return len(self.records)
+        return len(self.journal)
+
+    def on(self, parts: Sequence[Part]) -> History:
+        """The same journal, read on the timeline that is made of these parts."""
+        view = History(self.state_id)
+        view.journal = self.journal
+        view.timelines = self.timelines
+        view.next_order = self.next_order
+        view._read(parts)
+        return view
+
+    def on_timeline(self, number: int) -> History:
+        """The same journal, read on another of its timelines."""
+        return self if number == self.timelines.current else self.on(self.parts(number))
+
+    def parts(self, number: int | None = None) -> tuple[Part, ...]:
+        """What a timeline is made of, the current one if none is named."""
+        self.timelines.position = self.position
+        return self.timelines.parts(number or self.timelines.current)
+
+    def listed_timelines(self) -> list[Timeline]:
+        """All timelines, in the order of their beginning."""
+        self.timelines.position = self.position
+        return self.timelines.listed()
+
+    def _skip(self, records: Iterator[Record], count: int) -> None:
+        """Take up records that only a later one tells the meaning of."""
+        for record in itertools.islice(records, count):
+            self._require_next(record)
+            self.journal.append(record)
+            if type(record) is EventRecord:
+                self.next_order = max(self.next_order, record.order + 1)
+            elif type(record) is TimelineRecord:
+                require_whole(self.state_id, record)
+                self.timelines.add(record)
 
     def _extend(self, records: Iterable[Record]) -> None:
         """Take up many records. Most are first outcomes, which need no more than to be put into their places.
 
         Statuses are told by identity: hashing a member of an enum costs more than all the rest.
         """
-        latest, to_retry, take = self.latest, self.to_retry, self.records.append
-        position, next_order = len(self.records), self.next_order
+        latest, to_retry, take = self.latest, self.to_retry, self.journal.append
+        position, next_order = len(self.journal), self.next_order
+        is_one = self.records is self.journal
         for record in records:
             position += 1
             if (
@@ -56,6 +135,7 @@ class History:
                 and record.status is _COMPLETED
                 and record.seq == position
                 and record.address not in latest
+                and is_one
                 and not to_retry
             ):
                 latest[record.address] = record
@@ -67,17 +147,49 @@ class History:
                 self.next_order = next_order
                 self.add(record)
                 next_order = self.next_order
+                latest, to_retry = self.latest, self.to_retry
+                is_one = self.records is self.journal
         self.next_order = next_order
+
+    def _require_next(self, record: Record) -> None:
+        if record.seq != len(self.journal) + 1:
+            raise StateCorrupted(self.state_id, record.seq, f"record {len(self.journal) + 1} was to come here")
 
     def add(self, record: Record) -> None:
         """Take up the next record. Raises StateCorrupted where it cannot follow what stands."""
-        if record.seq != len(self.records) + 1:
-            raise StateCorrupted(self.state_id, record.seq, f"record {len(self.records) + 1} was to come here")
+        self._require_next(record)
+        if type(record) is TimelineRecord:
+            require_whole(self.state_id, record)
+            self.journal.append(record)
+            self.timelines.add(record)
+            self._read(record.parts)
+            return
+        self._index(record)
+        self.journal.append(record)
+        if self.records is not self.journal:
+            self.records.append(record)
+
+    def _index(self, record: Record) -> None:
         if type(record) is EventRecord:
             self._add_event(record)
         elif type(record) is StorageRecord:
             self.put_storage(record.key, record.value, record.is_artifact)
-        self.records.append(record)
+
+    def _read(self, parts: Sequence[Part]) -> None:
+        """Read the journal anew, as the timeline that is made of these parts."""
+        self._forget()
+        judge = Sieve(parts).judge
+        failed: dict[str, EventRecord] = {}
+        for record in self.journal:
+            verdict = judge(record)
+            if verdict is Verdict.BELONGS:
+                self._index(record)
+                self.records.append(record)
+            elif verdict is Verdict.ENTERED_AGAIN and type(record) is EventRecord and record.status is _FAILED:
+                # What a failed run failed of is tried again on the new timeline, too.
+                failed[record.address] = record
+                if is_top_level(record.address):
+                    self._retry_what_failed(record.address, failed)
 
     def put_storage(self, key: str, value: bytes | None, is_artifact: bool = False) -> None:
         """Set an entry of the storage, or (None) delete it."""
@@ -97,6 +209,11 @@ class History:
                 self.state_id, record.seq, f"{address!r} was {was or 'absent'} and cannot become {status}"
             )
         self.latest[address] = record
+        if status is ExecutionStatus.STARTED:
+            self.started.add(address)
+            self.open.add(address)
+        elif self.open:
+            self.open.discard(address)
         if record.order >= self.next_order:
             self.next_order = record.order + 1
         if status is _FAILED and is_top_level(address):
@@ -104,13 +221,14 @@ class History:
         elif self.to_retry and status is not ExecutionStatus.STARTED:
             self.to_retry.discard(address)
 
-    def _retry_what_failed(self, address: str) -> None:
+    def _retry_what_failed(self, address: str, entered_again: Mapping[str, EventRecord] = MappingProxyType({})) -> None:
         """Mark a failed event and, downwards, the failed events that it names as causes."""
         to_look_at, seen = [address], {address}
         while to_look_at:
-            record = self.latest.get(to_look_at.pop())
+            failed = to_look_at.pop()
+            record = entered_again.get(failed) or self.latest.get(failed)
             if record is not None and record.status is _FAILED:
-                self.to_retry.add(record.address)
+                self.to_retry.add(failed)
                 to_look_at += (cause for cause in record.causes if cause not in seen)
                 seen.update(record.causes)
 
@@ -119,12 +237,22 @@ class History:
         return (record for record in self.records if type(record) is EventRecord)
 
     def first_event(self) -> EventRecord | None:
-        """The record that a run began with: its input stands there. None in a state without events."""
-        return next(self.events(), None)
+        """The record that a run began with, on whatever timeline: its input stands there. None without events."""
+        return next((record for record in self.journal if type(record) is EventRecord), None)
 
-    def checkpoints(self) -> Iterator[CheckpointRecord]:
-        """The marked points, in order."""
-        return (record for record in self.records if type(record) is CheckpointRecord)
+    def checkpoints(self) -> list[Checkpoint]:
+        """The marked points of all timelines, in order."""
+        return [
+            Checkpoint(
+                position=record.seq,
+                status=record.status,
+                metadata=StateMetadata.from_json(record.metadata),
+                saved_at=record.recorded_at,
+                timeline=self.timelines.number_at(record.seq),
+            )
+            for record in self.journal
+            if type(record) is CheckpointRecord
+        ]
 
     def life(self) -> Iterator[Record]:
         """Every record in order, with the start of an attempt shown before its outcome where it has no record itself.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from holdfast.model import ArtifactInfo, CheckpointRecord, Pin, Record
+from holdfast.model import ArtifactInfo, EventRecord, Pin, Record, StorageRecord
 
 
 def named_by(records: Iterable[Record]) -> set[str]:
     """The ids of all artifacts that records name. A deleted key of the storage is still named by its earlier record."""
     named: set[str] = set()
     for record in records:
-        if not isinstance(record, CheckpointRecord) and record.artifacts:
+        if isinstance(record, EventRecord | StorageRecord) and record.artifacts:
             named.update(record.artifacts)
     return named
 

@@ -60,6 +60,8 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     """Of a failed event: the addresses of the calls inside it whose failure it passed on."""
     artifacts: tuple[str, ...] = ()
     """The ids of the artifacts that the input and the result name."""
+    beside: int = -1
+    """Of an outcome: how many calls were under way beside it and those that enclose it; -1 where that is not known."""
 
     @property
     def input_fingerprint(self) -> bytes:
@@ -105,10 +107,47 @@ class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=Fals
     """The ids of the artifacts that the value names."""
     is_artifact: bool = False
     """Whether the key is one of ``set_artifact``, which have a space of their own."""
+    behind: int | None = None
+    """How far the newest start lies behind ``seq``; None in records from before this was noted."""
+
+    @property
+    def order(self) -> int:
+        """The how-manieth start in its state was the newest when this was changed."""
+        return self.seq - (self.behind or 0)
 
     @property
     def recorded_at(self) -> datetime:
         return datetime.fromtimestamp(self.at, UTC)
 
 
-Record = EventRecord | CheckpointRecord | StorageRecord
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A stretch of a journal that belongs to a timeline: of its records those that started early enough."""
+
+    first: int
+    last: int
+    below: int = 0
+    """What started as the how-manieth, or later, does not belong to it; 0: all do."""
+
+
+class TimelineRecord(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
+    """From here on the state is on a new timeline. What the journal holds before stays there."""
+
+    seq: int
+    at: float
+    number: int
+    """The how-manieth timeline of its state this is. A fork counts from 1 again."""
+    base: int
+    """The number of the timeline that this one goes on from; of a fork, in the state that was forked."""
+    parts: tuple[Part, ...] = ()
+    """What of the journal before this record belongs to the timeline as well, in order."""
+    address: str = ""
+    """Where it was run on from, or what was replaced; empty where it goes on from a checkpoint or from the end."""
+    forked_from: str = ""
+    """The state that was forked, where this is the first record that the fork has of its own."""
+
+    @property
+    def recorded_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+
+Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord

@@ -47,4 +47,26 @@ class ReplayMode(StrEnum):
     VALIDATION = "validation"
     """Execute everything again and compare; record nothing."""
     REHEARSAL = "rehearsal"
-    """Execute nothing; a call without a recorded outcome is refused."""
+    """Run the agents' code on recorded results; nothing else is executed, and a call without an outcome is refused."""
+
+
+class OnDrift(StrEnum):
+    """What happens where the code no longer fits what is recorded."""
+
+    WARN = "warn"
+    """The address decides, and it is told: a DriftWarning, and a notice on the bus."""
+    ERROR = "error"
+    """Drift is raised, and nothing is given or executed."""
+    IGNORE = "ignore"
+    """The address decides; only the bus is told."""
+
+
+class DeterminismLevel(StrEnum):
+    """How far executing an actor again gives the same, and so what a validation compares."""
+
+    STRICT = "strict"
+    """Equal results of the same type."""
+    APPROXIMATE = "approximate"
+    """Numbers within a tolerance, or whatever the actor's own comparison accepts."""
+    NON_DETERMINISTIC = "non_deterministic"
+    """Only the type and the shape are the same."""

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.codec.encryption import RecordCipher
-from holdfast.codec.frames import SEALED_VERSION, first_link, from_frames, last_link, link_of, to_frame
+from holdfast.codec.frames import SEALED_VERSION, first_link, forked_link, from_frames, link_of, to_frame
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
 from holdfast.keys import Encryption
 from holdfast.model import (
@@ -253,15 +253,19 @@ def test_fields_that_a_later_version_adds_at_the_end_are_passed_over() -> None:
 
 @pytest.mark.parametrize("start", range(len(FRAMES)))
 def test_the_rest_of_a_journal_is_read_from_the_link_before_it(start: int) -> None:
-    link = last_link("kelp-42", FRAMES[:start])
+    link = link_of(FRAMES[start - 1][1]) if start else first_link("kelp-42")
     assert RECORDS[start:] == read(FRAMES[start:], link=link)
     with pytest.raises(StateCorrupted):
         read(FRAMES[start:], link=link ^ 1)
 
 
-def test_the_link_of_nothing_is_that_of_the_state() -> None:
-    assert first_link("s") == last_link("s", [])
+def test_the_first_link_is_that_of_the_state() -> None:
     assert first_link("s") != first_link("t")
+
+
+def test_the_first_link_of_a_fork_is_that_of_its_id_behind_what_it_shares() -> None:
+    assert zlib.crc32(b"fork", 7) == forked_link("fork", 7)
+    assert len({forked_link("fork", 7), forked_link("fork", 8), forked_link("other", 7)}) == 3
 
 
 def test_a_link_of_zero_is_a_link() -> None:
@@ -322,12 +326,11 @@ def test_the_chain_of_sealed_frames_is_that_of_their_bytes() -> None:
     for _, frame in SEALED:
         link = zlib.crc32(frame[4:], link)
         assert link == link_of(frame)
-    assert link == last_link("kelp-42", SEALED)
 
 
 @pytest.mark.parametrize("start", range(len(SEALED)))
 def test_the_rest_of_a_sealed_journal_is_read_from_the_link_before_it(start: int) -> None:
-    link = last_link("kelp-42", SEALED[:start])
+    link = link_of(SEALED[start - 1][1]) if start else first_link("kelp-42")
     assert RECORDS[start:] == read(SEALED[start:], "kelp-42", link, RecordCipher(KEY, "kelp-42"))
 
 

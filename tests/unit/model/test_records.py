@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from holdfast.engine.snapshot import StateSnapshot
 from holdfast.model import (
     CheckpointRecord,
     EventNotice,
@@ -18,7 +19,6 @@ from holdfast.model import (
     ReplayMode,
     StateHeader,
     StateMetadata,
-    StateSnapshot,
     StateStatus,
     StorageRecord,
     fingerprint,

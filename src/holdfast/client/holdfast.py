@@ -1,0 +1,23 @@
+"""The verbs: what people do with states. Each family of them is a module beside this one."""
+
+from __future__ import annotations
+
+from holdfast.client.checking import Checking
+from holdfast.client.keeping import Keeping
+from holdfast.client.looking import Looking
+from holdfast.client.travelling import Travelling
+
+
+class Holdfast(Travelling, Checking, Looking, Keeping):
+    """A store, and everything that can be done with the states in it.
+
+    ``store`` is a URL, a backend object, or None for the configured store (HOLDFAST_STORE, else a SQLite file in the
+    folder ``.holdfast``). A store that was opened from a URL is closed by ``close`` or at the end of a ``with``
+    block; a backend object stays its owner's. ``lease_ttl_s`` is how long a state stays reserved for this process after
+    it was last heard of; on the same machine, the states of a dead process are free at once. With ``create=False`` a
+    store that does not exist is an error, and is not made.
+
+    Values of more than ``artifact_threshold`` bytes are stored as artifacts: in ``artifact_backend``, else where the
+    store keeps them by itself. With ``encryption`` records and artifacts are encrypted; without, the keys in
+    HOLDFAST_KEY are used if it is set.
+    """

@@ -1,0 +1,154 @@
+"""The verbs that run an agent: begin a run, go on with it, or run it on from an earlier point."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, TypeVar
+
+from holdfast.client.opened import OpenedStore
+from holdfast.engine.actors import Actor
+from holdfast.engine.bus import EventBus
+from holdfast.engine.declared import find_actor
+from holdfast.engine.reading import JournalReader
+from holdfast.engine.run import MakeTimeline, Run, run_to_end
+from holdfast.errors import UsageError
+from holdfast.journal.address import parse
+from holdfast.model import EventRecord, OnDrift, Record, StateHeader, StateMetadata, checked_state_id
+
+R = TypeVar("R")
+
+_OPTIONS_OF_RUN = frozenset({"state_id", "metadata", "event_bus", "record_inputs", "wait_s", "on_drift", "store"})
+
+
+class Running(OpenedStore):
+    """``run``, ``run_sync``, ``resume``."""
+
+    async def run(
+        self,
+        agent: Actor[..., R],
+        *args: Any,
+        state_id: str | None = None,
+        metadata: StateMetadata | None = None,
+        event_bus: EventBus | None = None,
+        record_inputs: bool = True,
+        wait_s: float | None = None,
+        on_drift: OnDrift | str | None = None,
+        **kwargs: Any,
+    ) -> R:
+        """Run an agent durably and give its result.
+
+        Idempotent by ``state_id``: an unknown one starts, an unfinished one is taken up where it stands, a completed
+        one gives its recorded result without running anything. Without an id a new one is made.
+
+        Raises what the run fails of, StateMismatch where the id belongs to another agent or input, LeaseHeld where
+        another process is running it (after waiting ``wait_s``, if given), ValueNotStorable where the input cannot be
+        stored. An ``async def`` agent runs on the current event loop. ``on_drift`` says what happens where the code no
+        longer fits what is recorded: 'warn', 'error' (Drift is raised) or 'ignore'.
+        """
+        taken = agent.only_named & _OPTIONS_OF_RUN
+        if taken:
+            raise UsageError(
+                f"The agent {agent.name!r} has the parameter {', '.join(sorted(taken))}, which `run` takes for itself.",
+                "Give the parameter another name.",
+            )
+        run = Run(
+            stored=self._stored,
+            actor=agent,
+            args=args,
+            kwargs=kwargs,
+            state_id=new_state_id(agent.name) if state_id is None else checked_state_id(state_id),
+            metadata=metadata or StateMetadata(),
+            bus=event_bus or EventBus(),
+            wait_s=wait_s,
+            records_inputs=record_inputs,
+            on_drift=self._on_drift if on_drift is None else OnDrift(on_drift),
+        )
+        return await run_to_end(self._writer, run)
+
+    def run_sync(self, agent: Actor[..., R], *args: Any, **kwargs: Any) -> R:
+        """As ``run``, from plain code."""
+        _require_no_loop("run_sync", "run")
+        return asyncio.run(self.run(agent, *args, **kwargs))
+
+    async def resume(
+        self,
+        state_id: str,
+        *,
+        agent: Actor[..., R] | None = None,
+        event_bus: EventBus | None = None,
+        record_inputs: bool = True,
+        wait_s: float | None = None,
+        on_drift: OnDrift | str | None = None,
+    ) -> R:
+        """Take a stored run up again, with the input it was begun with, and give its result.
+
+        The agent is the one given, else one that this process has declared, else the one that the state names to
+        import. Raises UnknownState, AgentNotFound, and what ``run`` raises.
+        """
+        run = await self._recorded_run(
+            self._header(state_id),
+            agent,
+            event_bus=event_bus,
+            record_inputs=record_inputs,
+            wait_s=wait_s,
+            on_drift=on_drift,
+        )
+        return await run_to_end(self._writer, run)
+
+    async def _recorded_run(
+        self,
+        header: StateHeader,
+        agent: Actor[..., Any] | None,
+        *,
+        event_bus: EventBus | None = None,
+        record_inputs: bool = True,
+        wait_s: float | None = None,
+        on_drift: OnDrift | str | None = None,
+        new_timeline: MakeTimeline | None = None,
+        repeats_once: bool = False,
+        first: Record | None = None,
+    ) -> Run:
+        """The run of a state, with its agent and the input that it was begun with."""
+        if first is None:
+            (first,) = JournalReader(self.backend, self._stored, header).window(0, 1) or (None,)
+        if not isinstance(first, EventRecord) or first.input is None:
+            raise UsageError(
+                f"State {header.state_id!r} was made in the explicit form, so there is no agent to resume.",
+                "Load it with `ExecutionState.load_from_state_id`.",
+            )
+        actor = agent or find_actor(header.agent, parse(first.address).name)
+        args, kwargs = actor.arguments_of(await self._stored.decode_record(first.input, first.artifacts))
+        return Run(
+            stored=self._stored,
+            actor=actor,
+            args=args,
+            kwargs=kwargs,
+            state_id=header.state_id,
+            metadata=header.metadata,
+            bus=event_bus or EventBus(),
+            wait_s=wait_s,
+            records_inputs=record_inputs,
+            create=False,
+            new_timeline=new_timeline,
+            repeats_once=repeats_once,
+            on_drift=self._on_drift if on_drift is None else OnDrift(on_drift),
+        )
+
+
+def new_state_id(name: str) -> str:
+    """An id that nobody has, beginning with what can be read of the name."""
+    readable = "".join(
+        character for character in name if (character.isascii() and character.isalnum()) or character in "-_"
+    )
+    return f"{readable.strip('-_')[:40] or 'run'}-{secrets.token_hex(6)}"
+
+
+def _require_no_loop(verb: str, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(
+        f"`{verb}` was called in async code, where it would stop the event loop.", f"Use `await …{instead}`."
+    )

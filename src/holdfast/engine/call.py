@@ -1,0 +1,34 @@
+"""A call that is being performed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.engine.actors import Actor
+
+
+class Call:
+    """A call with its address; the explicit form reads what became of it from here."""
+
+    closes = False
+    """Whether this is the call that the whole run consists of, so that its outcome is that of the state."""
+    execution_time = 0.0
+    is_replayed = False
+    drift: str | None = None
+
+    def __init__(
+        self,
+        actor: Actor[..., Any],
+        path: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: tuple[Any, ...],
+    ) -> None:
+        self.actor = actor
+        self.path = path
+        self.address = path + actor.suffix
+        self.args = args
+        self.kwargs = kwargs
+        self.inputs = inputs
+        """What of the arguments is the input that is recorded."""

@@ -1,0 +1,32 @@
+"""A call in validation: its handler runs again and what it gives is compared with what is recorded. Records nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine.drift import changed
+from holdfast.engine.handlers import run_handler
+from holdfast.engine.live import failure_of
+from holdfast.engine.scope import Scope
+from holdfast.model import EventRecord
+
+if TYPE_CHECKING:
+    from holdfast.engine.call import Call
+
+
+async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded: bytes) -> Any:
+    """Give what executing again gives, or raise what it raises, and take note of it in the report."""
+    live = scope.live
+    report = live.validation
+    assert report is not None
+    has_other_input = record is not None and changed(live, call, record, encoded) is not None
+    child = scope.inside(call.path)
+    began = live.clock.elapsed()
+    try:
+        result = await run_handler(child, call)
+    except Exception as error:
+        report.compare_failure(call.address, call.actor, record, failure_of(error, live.secrets))
+        raise
+    call.execution_time = live.clock.elapsed() - began
+    report.compare_result(call.address, call.actor, record, result, encoded if has_other_input else None)
+    return result

@@ -1,0 +1,180 @@
+"""Forking a state: a new one that begins with the records of another, up to some point, and goes on by itself.
+
+Nothing is copied. The fork shares the records of its parent up to the last one that belongs to it, and its own begin
+with one that says what of them belongs to it. All of it is one commit. An event that is given by its whole address is
+looked for where it should stand, so that the cost does not grow with the journal; where it is not found there the whole
+journal is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.artifacts.stored_values import Pending, StoredValues
+from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
+from holdfast.codec import frames
+from holdfast.engine.clock import SYSTEM_CLOCK
+from holdfast.engine.declared import names_declared_once
+from holdfast.engine.lease import LEASE_TTL_S, new_holder
+from holdfast.engine.reading import JournalReader
+from holdfast.engine.replacement import NOTHING, replacement_of
+from holdfast.errors import OnceAgain, UnknownState, UsageError
+from holdfast.journal.history import History
+from holdfast.journal.new_timeline import NewTimeline, from_end, from_record, on_timeline, point_of
+from holdfast.journal.plan import plan_of
+from holdfast.journal.search import WINDOW, last_shared, search
+from holdfast.journal.timeline import cut_behind
+from holdfast.model import (
+    Base,
+    EventRecord,
+    Part,
+    Pin,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+    TimelineRecord,
+)
+from holdfast.model.header import utc
+
+_FOLLOWING = 32
+"""How many records are read at once to see whether anything was under way beside an event."""
+
+
+class ForkPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a state is forked: at an event, a checkpoint or the end, on the current timeline or the one named."""
+
+    address: str | None = None
+    checkpoint: int | None = None
+    timeline: int | None = None
+    replace: object = NOTHING
+    any_type: bool = False
+    again: bool = False
+    """Whether the fork may execute again what is declared ``once``."""
+
+
+def fork_state(
+    backend: StateBackend,
+    stored: StoredValues,
+    parent: StateHeader,
+    new_id: str,
+    point: ForkPoint,
+    metadata: StateMetadata | None,
+) -> None:
+    """Make a fork. Raises what the point asks for and is not there, or UsageError where the id is taken."""
+    reader = JournalReader(backend, stored, parent)
+    new, last, history = _located(reader, point)
+    pending: Sequence[Pending] = ()
+    if new.event is not None:
+        replacement, pending = replacement_of(stored, new.event, point.replace, point.any_type)
+        new = msgspec.structs.replace(new, replacement=replacement)
+    if history is not None and not point.again:
+        require_not_again(on_timeline(history, point.timeline), new)
+    if pending:
+        stored.put(pending, None)
+    claim = _claim(reader, stored, new, last, _header(parent, new_id, last, metadata), bool(pending))
+    (grant,) = backend.acquire((claim,))
+    if grant is None:
+        raise UnknownState(parent.state_id)
+    if not grant.is_new:
+        raise UsageError(f"There is a state {new_id!r} already.", "Give the fork another id, or none.")
+    if pending:
+        _put_under_lease(backend, stored, grant, pending)
+
+
+def _located(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline, int, History | None]:
+    """What the fork goes on from, the last record that it shares, and the history where all of it had to be read."""
+    # What is declared once has to be looked for in the whole journal.
+    is_quick = point.again or not names_declared_once()
+    if is_quick and point.address is not None and point.timeline is None:
+        found = _found_quickly(reader, point.address)
+        if found is not None:
+            return *found, None
+    history, _ = reader.history()
+    new = point_of(history, point.address, point.checkpoint, point.timeline) or from_end(history)
+    belonging = history.on(new.parts).records
+    last = max(1, belonging[-1].seq if belonging else 1)
+    return msgspec.structs.replace(new, parts=cut_behind(new.parts, last)), last, history
+
+
+def require_not_again(before: History, new: NewTimeline) -> None:
+    """Raises OnceAgain where a new timeline would execute again what is declared ``once`` and has been begun."""
+    again = plan_of(before, new, names_declared_once()).once_again
+    if again:
+        raise OnceAgain(before.state_id, tuple(calls.actor for calls in again))
+
+
+def _found_quickly(reader: JournalReader, address: str) -> tuple[NewTimeline, int] | None:
+    number, parts = _current(reader)
+    for part in reversed(parts):
+        found = _searched(reader, address, part)
+        if found is not None:
+            last = last_shared(found, reader.stream(found.seq - 1, _FOLLOWING))
+            new = from_record(number, parts, found)
+            return msgspec.structs.replace(new, parts=cut_behind(new.parts, last)), last
+    return None
+
+
+def _current(reader: JournalReader) -> tuple[int, tuple[Part, ...]]:
+    """The number of the current timeline, and its parts, without reading the journal."""
+    began, position = reader.header.timeline, reader.header.position
+    if not began:
+        return 1, (Part(1, position),)
+    (record,) = reader.window(began - 1, 1)
+    assert isinstance(record, TimelineRecord), "the header names the record that began the timeline"
+    own = (Part(began + 1, position),) if position > began else ()
+    return record.number, (*record.parts, *own)
+
+
+def _searched(reader: JournalReader, address: str, part: Part) -> EventRecord | None:
+    searching = search(address, part)
+    try:
+        after = next(searching)
+        while True:
+            after = searching.send(reader.window(after, WINDOW))
+    except StopIteration as ended:
+        return ended.value
+
+
+def _header(parent: StateHeader, new_id: str, last: int, metadata: StateMetadata | None) -> StateHeader:
+    now = utc(SYSTEM_CLOCK.now())
+    return StateHeader(
+        state_id=new_id,
+        status=StateStatus.PAUSED,
+        created_at=now,
+        updated_at=now,
+        metadata=msgspec.structs.replace(metadata or parent.metadata, parent_state_id=parent.state_id),
+        agent=parent.agent,
+        timeline=last + 1,
+    )
+
+
+def _claim(
+    reader: JournalReader, stored: StoredValues, new: NewTimeline, last: int, header: StateHeader, holds: bool
+) -> Claim:
+    link = frames.forked_link(header.state_id, frames.link_of(reader.frame(last)))
+    cipher = stored.record_cipher(header.state_id)
+    bodies: list[bytes] = []
+    for record in new.records(last + 1, SYSTEM_CLOCK.now(), 1, reader.header.state_id):
+        body, link = frames.to_frame(record, link, cipher)
+        bodies.append(body)
+    return Claim(
+        header=header,
+        bodies=tuple(bodies),
+        base=Base(reader.header.state_id, last),
+        holder=new_holder(),
+        # A lease that lasts no time: whoever takes the fork up need not wait for it.
+        ttl_s=LEASE_TTL_S if holds else 0.0,
+    )
+
+
+def _put_under_lease(backend: StateBackend, stored: StoredValues, grant: Grant, pending: Sequence[Pending]) -> None:
+    """Put again what was put before the fork named it, so that it is there even if a collector found it first."""
+    lease = grant.lease
+    assert lease is not None
+    stored.put(pending, Pin(stored.store_id, lease.state_id, lease.fence))
+    update = StateUpdate(at=SYSTEM_CLOCK.now(), releases=True)
+    (refusal,) = backend.append((Append(lease, grant.header.position + 1, (), update),))
+    if refusal is not None:
+        raise refusal

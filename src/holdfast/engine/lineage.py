@@ -1,0 +1,39 @@
+"""The family of a state: what it was forked from, and what was forked from it."""
+
+from __future__ import annotations
+
+from holdfast.artifacts.stored_values import StoredValues
+from holdfast.backends.contract import StateBackend
+from holdfast.engine.reading import JournalReader
+from holdfast.model import Lineage, StateHeader
+
+_ALL = 1 << 62
+
+
+def lineage_of(backend: StateBackend, stored: StoredValues, header: StateHeader) -> Lineage:
+    """The tree that a state stands in, from its farthest known ancestor down."""
+    seen = {header.state_id}
+    top: StateHeader | None = header
+    top_id = header.state_id
+    # A parent may be named by hand, so nothing keeps two states from naming each other.
+    while top is not None and (parent := top.metadata.parent_state_id) is not None and parent not in seen:
+        seen.add(parent)
+        top_id, top = parent, backend.find_state(parent)
+    return _branch(backend, stored, top_id, top, set())
+
+
+def _branch(
+    backend: StateBackend, stored: StoredValues, state_id: str, header: StateHeader | None, seen: set[str]
+) -> Lineage:
+    seen.add(state_id)
+    found = backend.list_states(parent_state_id=state_id, limit=_ALL)
+    children = [child for child in reversed(found) if child.state_id not in seen]
+    return Lineage(
+        state_id=state_id,
+        status=None if header is None else header.status,
+        parent_state_id=None if header is None else header.metadata.parent_state_id,
+        timelines=()
+        if header is None
+        else tuple(JournalReader(backend, stored, header).history()[0].listed_timelines()),
+        children=tuple(_branch(backend, stored, child.state_id, child, seen) for child in children),
+    )

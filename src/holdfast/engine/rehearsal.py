@@ -1,0 +1,128 @@
+"""What a rehearsal takes note of while the agents' code runs on recorded results, and its report."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from holdfast.artifacts.stored_values import StoredValues
+from holdfast.codec.differences import differences
+from holdfast.errors import HoldfastError, NotRecorded
+from holdfast.journal.history import History
+from holdfast.journal.rehearsal import NOWHERE, Made, Site, divergences, unreached_by
+from holdfast.journal.replay import drift
+from holdfast.model import EventRecord, ExecutionStatus, Finding, RehearsalReport, Rehearsed, fingerprint
+
+if TYPE_CHECKING:
+    from holdfast.engine.call import Call
+    from holdfast.engine.scope import Scope
+
+_PACKAGE = str(Path(__file__).parents[1])
+_MOST = 3
+
+
+class Rehearsal:
+    """The calls that the code makes, in order, and where it makes them."""
+
+    def __init__(self, stored: StoredValues, history: History) -> None:
+        self._stored = stored
+        self._history = history
+        self._made: list[Made | tuple[str, str]] = []
+        """The scope and the address is enough of a call that is simply given again."""
+        self._sites: dict[str, Site] = {}
+        self._entered: dict[str, Site] = {}
+        self.error: str | None = None
+        """What the code failed of, where the recorded run had not."""
+
+    def note_site(self, address: str) -> None:
+        """Take note of the line of the user's code that is making a call."""
+        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the only way to the caller that costs little
+        while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+            frame = frame.f_back
+        self._sites[address] = (frame.f_code.co_filename, frame.f_lineno)
+
+    def is_orchestration(self, call: Call) -> bool:
+        """Whether it is an agent inside which something is recorded, so that its code is run."""
+        return call.actor.is_agent and call.address in self._history.started
+
+    def reuse(self, scope: Scope, record: EventRecord) -> bool:
+        """Take note of a call that is given as it is recorded; False where its code is to be run instead."""
+        if record.address in self._history.started and record.address.endswith("agent_call"):
+            return False
+        self._made.append((scope.prefix, record.address))
+        return True
+
+    def given(self, scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> None:
+        """Take note of a call that is recorded, and of what has drifted of it."""
+        has_other_input, what = self._drift(call, record, encoded)
+        if what is None:
+            finding = Finding.REUSED
+        else:
+            finding = Finding.INPUT_DRIFTED if has_other_input else Finding.VERSION_CHANGED
+        detail = self._shown_input(call, record) if has_other_input else what
+        self._made.append(Made(scope.prefix, call.address, finding, detail or what or ""))
+
+    def _shown_input(self, call: Call, record: EventRecord) -> str:
+        """Where an input differs from the recorded one, if that can be told."""
+        if record.input is None:
+            return ""
+        try:
+            recorded = self._stored.decode(record.input)
+        except HoldfastError:
+            return ""
+        found = differences(recorded, call.actor.input_of(call.inputs, call.kwargs), "input", most=_MOST)
+        return "; ".join(str(each) for each in found)
+
+    def _drift(self, call: Call, record: EventRecord, encoded: bytes) -> tuple[bool, str | None]:
+        given = call.actor.input_of(call.inputs, call.kwargs)
+        is_same = record.input is not None and self._stored.is_same(record.input, encoded, given)
+        now = b"" if is_same else fingerprint(encoded)
+        has_other_input = bool(now) and now != record.input_fingerprint
+        return has_other_input, drift(record, call.actor.version, now)
+
+    def entering(self, call: Call) -> None:
+        """Take note that the code of an agent is run."""
+        function = call.actor.function
+        while isinstance(function, partial):
+            function = function.func
+        self._entered[call.path] = _end_of(getattr(function, "__code__", None))
+
+    def missing(self, scope: Scope, call: Call) -> NotRecorded:
+        """Take note of a call that has no recorded outcome, and give the error for it."""
+        self._made.append(Made(scope.prefix, call.address, Finding.MISSING))
+        return NotRecorded(call.address, self._history.state_id)
+
+    def report(self, has_ended: bool) -> RehearsalReport:
+        """What was found so far. A run that has not ended goes on with calls that are not recorded."""
+        made = [Made(*each, Finding.REUSED) if isinstance(each, tuple) else each for each in self._made]
+        latest = self._history.latest
+        settled = {address: record for address, record in latest.items() if record.status in _SETTLED}
+        unreached = unreached_by(made, settled, self._entered)
+        found = divergences(made, settled, unreached, self._entered, self._sites, has_ended)
+        missing = next((call for call in made if call.finding is Finding.MISSING), None)
+        return RehearsalReport(
+            state_id=self._history.state_id,
+            calls=(
+                *(self._rehearsed(call) for call in made),
+                *(Rehearsed(record.address, Finding.UNREACHED) for record in unreached),
+            ),
+            divergences=tuple(found),
+            goes_on_at=None if missing is None or has_ended else self._rehearsed(missing),
+            error=self.error,
+        )
+
+    def _rehearsed(self, call: Made) -> Rehearsed:
+        return Rehearsed(call.address, call.finding, call.detail, *self._sites.get(call.address, NOWHERE))
+
+
+def _end_of(code: CodeType | None) -> Site:
+    """The last line of a function: what it no longer calls at its end is missed there."""
+    if code is None:
+        return NOWHERE
+    return code.co_filename, max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+
+
+_SETTLED = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED)

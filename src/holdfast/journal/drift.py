@@ -1,0 +1,74 @@
+"""Which calls came, went or moved since a journal was recorded.
+
+What concurrent code records depends on timing. So only calls that were made by themselves, with nothing under way
+beside them, are held to the order in which they stand in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+
+from holdfast.journal.address import SEPARATOR
+from holdfast.model import EventRecord, ExecutionStatus, Record
+
+MOST_LOOKED_AT = 1000
+"""So many records are looked at to find out whether a call is new. What stands further back goes unnoticed."""
+
+
+def is_direct(address: str, prefix: str) -> bool:
+    """Whether a call was made right in the scope with this prefix, and not in a call or a branch inside it."""
+    return address.startswith(prefix) and address.count(SEPARATOR, len(prefix)) == 1
+
+
+def is_moved(record: EventRecord, reached: int) -> bool:
+    """Whether a call, made by itself, stands in the journal before one of its scope that was given already."""
+    return record.beside == 0 and record.order < reached
+
+
+def passed_over(records: Sequence[Record], until: int, prefix: str, reached: int) -> EventRecord | None:
+    """The recorded call of a scope that stands right behind those given so far, for a call that has no record.
+
+    Of the records, those up to a position count. None where the new call may be one that was under way, or cancelled,
+    when the journal was written: then a start is missing among those that are recorded.
+    """
+    orders: set[int] = set()
+    found: EventRecord | None = None
+    for record in islice(reversed(records), MOST_LOOKED_AT):
+        if type(record) is not EventRecord or record.seq > until:
+            continue
+        if record.beside == 0 and record.order <= reached:
+            break
+        if record.order > reached:
+            orders.add(record.order)
+            if record.beside == 0 and is_direct(record.address, prefix):
+                found = record if found is None or record.order < found.order else found
+    else:
+        if len(records) > MOST_LOOKED_AT:
+            return None
+    if found is None or any(order not in orders for order in range(reached + 1, found.order)):
+        return None
+    return found
+
+
+def no_longer_made(latest: Mapping[str, EventRecord], until: int, prefix: str, made: Mapping[str, int]) -> list[str]:
+    """The recorded calls of a scope, up to a position of the journal, that the code which has ended did not make.
+
+    ``made`` says how many calls of each label were made.
+    """
+    return [
+        record.address
+        for record in _settled(latest.values(), until)
+        if record.address.startswith(prefix)
+        and is_direct(record.address, prefix)
+        and not _was_made(record.address[len(prefix) :].partition(SEPARATOR)[0], made)
+    ]
+
+
+def _settled(records: Iterable[EventRecord], until: int) -> Iterable[EventRecord]:
+    return (record for record in records if record.seq <= until and record.status is not ExecutionStatus.STARTED)
+
+
+def _was_made(segment: str, made: Mapping[str, int]) -> bool:
+    label, sign, number = segment.rpartition("#")
+    return made.get(label, 0) >= int(number) if sign else segment in made

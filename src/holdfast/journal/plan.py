@@ -1,0 +1,53 @@
+"""What running on from an event reuses and what it executes again, by what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from holdfast.journal.address import parse
+from holdfast.journal.history import History
+from holdfast.journal.new_timeline import NewTimeline
+from holdfast.model import EventRecord, EventType, ExecutionStatus, PlannedCalls, RerunPlan
+
+
+def plan_of(before: History, new: NewTimeline, once: Collection[tuple[str, EventType]] = ()) -> RerunPlan:
+    """Compare a history, on the timeline that is gone on from, with what a new timeline keeps of it.
+
+    ``once`` names the actors that are declared so.
+    """
+    kept = before.on(new.parts).latest
+    replaced = new.address if new.replacement is not None else None
+    reused: list[EventRecord] = []
+    again: list[EventRecord] = []
+    entered: list[str] = []
+    for address, record in before.latest.items():
+        now = kept.get(address)
+        if now is None and address != replaced:
+            again.append(record)
+        elif now is not None and now.status is ExecutionStatus.STARTED:
+            entered.append(address)
+        else:
+            reused.append(record)
+    return RerunPlan(
+        state_id=before.state_id,
+        address=new.address,
+        replaces=replaced is not None,
+        reused=_by_actor(reused, once),
+        again=_by_actor(again, once),
+        entered_again=tuple(entered),
+    )
+
+
+def _by_actor(records: Iterable[EventRecord], once: Collection[tuple[str, EventType]]) -> tuple[PlannedCalls, ...]:
+    sums: dict[tuple[str, EventType], tuple[int, float]] = {}
+    for record in records:
+        address = parse(record.address)
+        actor = (address.name, address.event_type)
+        calls, seconds = sums.get(actor, (0, 0.0))
+        sums[actor] = (calls + 1, seconds + record.duration_s)
+    return tuple(
+        PlannedCalls(
+            actor=name, event_type=event_type, calls=calls, duration_s=seconds, once=(name, event_type) in once
+        )
+        for (name, event_type), (calls, seconds) in sums.items()
+    )

@@ -1,0 +1,167 @@
+"""What is declared ``once`` is never executed twice without a person's word."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    ExecutionStatus,
+    Holdfast,
+    MemoryStateBackend,
+    OnceAgain,
+    OutcomeUnknown,
+    SQLiteStateBackend,
+    agent,
+    tool,
+)
+from holdfast.testing import CrashingBackend, SimulatedCrash
+
+executed: list[str] = []
+
+
+@tool
+async def price(item: str) -> int:
+    executed.append(f"price {item}")
+    return 10
+
+
+@tool(once=True)
+async def charge(amount: int) -> str:
+    executed.append(f"charge {amount}")
+    return f"receipt {amount}"
+
+
+@agent
+async def order(item: str) -> str:
+    receipt = await charge(await price(item))
+    executed.append("ship")
+    return f"{item}: {receipt}"
+
+
+CHARGE = "order::charge::tool_call"
+
+
+@pytest.fixture(autouse=True)
+def nothing_executed() -> None:
+    executed.clear()
+
+
+def stopped(backend: Any, stop_at: int, when: Any) -> None:
+    crashing = CrashingBackend(backend, stop_at=stop_at, when=when)
+    with pytest.raises(SimulatedCrash):
+        Holdfast(crashing).run_sync(order, "kelp", state_id="o")
+    assert crashing.is_stopped
+
+
+def stopped_inside_charge() -> MemoryStateBackend:
+    """The start of the charge is durable, and its outcome is not."""
+    backend = MemoryStateBackend()
+    # The claim, the price, the start of the charge, and its outcome, which is lost.
+    stopped(backend, 4, "before")
+    assert ["price kelp", "charge 10"] == executed
+    assert ExecutionStatus.STARTED is Holdfast(backend).history("o")[CHARGE].status
+    return backend
+
+
+def test_the_start_is_durable_before_the_handler_runs() -> None:
+    backend = MemoryStateBackend()
+    stopped(backend, 3, "before")
+    assert ["price kelp"] == executed
+    assert CHARGE not in Holdfast(backend).history("o")
+
+
+def test_a_call_that_was_under_way_is_not_executed_again() -> None:
+    hf = Holdfast(stopped_inside_charge())
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown, match="may or may not"):
+            hf.run_sync(order, "kelp", state_id="o")
+    assert ["price kelp", "charge 10"] == executed
+
+
+def test_a_person_can_say_that_it_happened() -> None:
+    hf = Holdfast(stopped_inside_charge())
+    result = asyncio.run(hf.rerun("o", at=CHARGE, replace="receipt found"))
+    assert "kelp: receipt found" == result
+    assert ["price kelp", "charge 10", "ship"] == executed
+
+
+def test_a_person_can_say_that_it_did_not_happen() -> None:
+    hf = Holdfast(stopped_inside_charge())
+    with pytest.raises(OnceAgain, match="charge"):
+        asyncio.run(hf.rerun("o", at=CHARGE))
+    assert "kelp: receipt 10" == asyncio.run(hf.rerun("o", at=CHARGE, again=True))
+    assert ["price kelp", "charge 10", "charge 10", "ship"] == executed
+
+
+def test_running_on_from_before_it_needs_a_word() -> None:
+    hf = Holdfast("memory://")
+    hf.run_sync(order, "kelp", state_id="o")
+    position = hf.show("o").header.position
+    with pytest.raises(OnceAgain):
+        asyncio.run(hf.rerun("o", at="price"))
+    with pytest.raises(OnceAgain):
+        hf.fork("o", at="order::price::tool_call")
+    assert (position, 1) == (hf.show("o").header.position, len(hf.list_states()))
+    fork = hf.fork("o", at="order::price::tool_call", again=True)
+    assert "kelp: receipt 10" == asyncio.run(hf.resume(fork))
+
+
+def test_running_on_from_behind_it_needs_none() -> None:
+    hf = Holdfast("memory://")
+    hf.run_sync(order, "kelp", state_id="o")
+    assert "kelp: paid" == asyncio.run(hf.rerun("o", at=CHARGE, replace="paid"))
+    fork = hf.fork("o", at=CHARGE, replace="gratis")
+    assert "kelp: gratis" == asyncio.run(hf.resume(fork))
+
+
+def test_a_plan_names_what_is_declared_once() -> None:
+    hf = Holdfast("memory://")
+    hf.run_sync(order, "kelp", state_id="o")
+    plan = hf.plan_rerun("o", "price")
+    assert [("charge", 1)] == [(calls.actor, calls.calls) for calls in plan.once_again]
+    assert "declared once" in str(plan)
+    assert () == hf.plan_rerun("o", CHARGE, replace="x").once_again
+
+
+PROGRAM = """
+import os, signal, sys
+from holdfast import Holdfast, agent, tool
+
+@tool(once=True)
+def charge(amount: int) -> str:
+    with open("charges", "a") as file:
+        file.write("charged\\n")
+    if "kill" in sys.argv:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "receipt"
+
+@agent
+async def order(amount: int) -> str:
+    return await charge(amount)
+
+print(Holdfast("sqlite:///runs.db").run_sync(order, 5, state_id="o"))
+"""
+
+
+def test_a_process_that_is_killed_inside_it_does_not_charge_twice(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "program.py", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env={**os.environ}, capture_output=True, text=True)
+
+    assert -signal.SIGKILL == run("kill").returncode
+    again = run()
+    assert again.returncode == 1
+    assert "OutcomeUnknown" in again.stderr
+    assert "charged\n" == (tmp_path / "charges").read_text()
+    with Holdfast(SQLiteStateBackend(tmp_path / "runs.db")) as hf:
+        assert ExecutionStatus.STARTED is hf.history("o")["order::charge::tool_call"].status
