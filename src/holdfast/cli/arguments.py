@@ -92,14 +92,19 @@ def _value(text: str, parameter: Parameter | None) -> Any:
     if annotation in _TEXT or (annotation in _OPTIONAL_TEXT and text != "null"):
         return text
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return read_json(text)
     except ValueError:
         return text
 
 
+def read_json(text: str) -> Any:
+    """What JSON says. Raises ValueError where it is none."""
+    return json.loads(text, parse_constant=_refuse)
+
+
 def _refuse(constant: str) -> Any:
     # Python reads NaN and Infinity as JSON, which they are not: they are text here.
-    raise ValueError(constant)
+    raise ValueError(f"{constant} is not a value of JSON")
 
 
 def _takes(parameters: dict[str, Parameter]) -> str:

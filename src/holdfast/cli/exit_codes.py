@@ -8,10 +8,11 @@ from holdfast.errors import BackendError, EventFailed, HoldfastError, LeaseHeld
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """How a command ended. No command has both meanings of 1: a run fails, a check finds a difference."""
 
     DONE = 0
     RUN_FAILED = 1
+    DIFFERENT = 1
     USAGE = 2
     HELD = 3
     STORE_FAILED = 4
@@ -20,7 +21,7 @@ class ExitCode(IntEnum):
 
 MEANINGS = {
     ExitCode.DONE: "done",
-    ExitCode.RUN_FAILED: "the run failed: code of the pipeline raised",
+    ExitCode.RUN_FAILED: "the run failed: code of the pipeline raised; or runs that were checked or compared differ",
     ExitCode.USAGE: "the command, or what it was given, is not right",
     ExitCode.HELD: "the state is held by another process",
     ExitCode.STORE_FAILED: "the store failed",

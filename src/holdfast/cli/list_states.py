@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.options import json_option, open_holdfast, store_option
+from holdfast.cli.options import choosing_options, json_option, open_holdfast, store_option
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.cli.standing import is_held, standing_of
 from holdfast.model import StateHeader, StateStatus
@@ -15,13 +15,7 @@ HEADING = ("STATE", "STATUS", "AGENT", "RECORDS", "BEGUN (UTC)", "TAGS")
 
 
 @click.command("list", short_help="List the states of a store.")
-@click.option(
-    "--status", type=click.Choice([str(status) for status in StateStatus]), help="Only states of this status."
-)
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help="Only states with this tag; may be given several times."
-)
-@click.option("--pipeline", metavar="NAME", help="Only states of this pipeline.")
+@choosing_options
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 @json_option
 @store_option

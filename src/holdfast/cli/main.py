@@ -15,14 +15,19 @@ import click
 from holdfast.cli.artifact import artifact
 from holdfast.cli.collect import collect
 from holdfast.cli.demo import demo
+from holdfast.cli.diff import diff
 from holdfast.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from holdfast.cli.fork import fork
 from holdfast.cli.key import key
+from holdfast.cli.lineage import lineage
 from holdfast.cli.list_states import list_states
 from holdfast.cli.options import store_option
 from holdfast.cli.output import CommandFailed, report
+from holdfast.cli.rerun import rerun
 from holdfast.cli.resume import resume
 from holdfast.cli.run import run
 from holdfast.cli.show import show
+from holdfast.cli.validate import rehearse, validate
 from holdfast.errors import HoldfastError
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items())
@@ -115,7 +120,22 @@ def commands(store: str | None) -> None:
     """
 
 
-for command in (run, resume, list_states, show, artifact, collect, key, demo):
+for command in (
+    run,
+    resume,
+    rerun,
+    fork,
+    list_states,
+    show,
+    lineage,
+    diff,
+    validate,
+    rehearse,
+    artifact,
+    collect,
+    key,
+    demo,
+):
     commands.add_command(command)
 
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from holdfast.client import Holdfast
+from holdfast.model import StateStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,23 +40,65 @@ class Telling(msgspec.Struct, frozen=True):
     is_quiet: bool
 
 
-def run_options(function: F) -> F:
-    """The options of the commands that run a pipeline."""
-    for option in reversed(
-        (
-            click.option(
-                "--wait",
-                "wait_s",
-                type=click.FloatRange(min=0),
-                metavar="SECONDS",
-                help="Wait while another process runs it.",
-            ),
-            click.option("-v", "--verbose", "is_verbose", is_flag=True, help="Tell every event, and tracebacks."),
-            click.option("-q", "--quiet", "is_quiet", is_flag=True, help="Tell nothing but errors and the result."),
-        )
+def telling_options(function: F) -> F:
+    """The options that say how much is told, and where the store is."""
+    for option in (
+        click.option("-q", "--quiet", "is_quiet", is_flag=True, help="Tell nothing but errors and the result."),
+        click.option("-v", "--verbose", "is_verbose", is_flag=True, help="Tell every event, and tracebacks."),
     ):
         function = option(function)
     return json_option(store_option(function))
+
+
+def run_options(function: F) -> F:
+    """The options of the commands that run a pipeline."""
+    wait = click.option(
+        "--wait",
+        "wait_s",
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="Wait while another process runs it.",
+    )
+    return wait(telling_options(function))
+
+
+def choosing_options(function: F) -> F:
+    """The options that choose among the states of a store."""
+    for option in (
+        click.option("--pipeline", metavar="NAME", help="Only states of this pipeline."),
+        click.option(
+            "--tag", "tags", multiple=True, metavar="TAG", help="Only states with this tag; may be given several times."
+        ),
+        click.option(
+            "--status", type=click.Choice([str(status) for status in StateStatus]), help="Only states of this status."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def timeline_option(help_text: str) -> Callable[[F], F]:
+    """The option that names a timeline of a state. What it is for differs from command to command."""
+    return click.option("--timeline", type=click.IntRange(min=1), metavar="N", help=help_text)
+
+
+def replace_options(function: F) -> F:
+    """The options that give a call another result."""
+    for option in (
+        click.option("--any-type", is_flag=True, help="Take the JSON as it is, whatever type was recorded."),
+        click.option(
+            "--replace",
+            metavar="JSON",
+            help="Do not execute the call at the address: let it give this value. @FILE reads it from a file.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def again_option(function: F) -> F:
+    """The option that allows to do again what should be done once."""
+    return click.option("--again", is_flag=True, help="Execute again even what is declared `once`.")(function)
 
 
 def open_holdfast(store: str | None, *, create: bool = False) -> Holdfast:

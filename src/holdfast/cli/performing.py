@@ -37,7 +37,7 @@ _NOT_THE_PIPELINE = tuple(
     for place in (
         _PACKAGE / "engine",
         _PACKAGE / "cli",
-        _PACKAGE / "client.py",
+        _PACKAGE / "client",
         _LIBRARY / "asyncio",
         _LIBRARY / "concurrent",
     )
@@ -56,17 +56,22 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     begin: Callable[[Any, EventBus], Coroutine[Any, Any, Any]]
     """Makes the run, of an agent (or None) and a bus."""
     telling: Telling
+    announcement: tuple[str, ...] = ()
+    """What people are told when the run begins, where that is not simply taking it up."""
+    about: dict[str, Any] = {}
+    """What JSON says of the state besides its id."""
 
 
 def carry_out(task: Task) -> None:
     """Run to the end and print the result. Raises CommandFailed, or what Holdfast refuses."""
     header = task.client.backend.find_state(task.state_id)
-    progress = Progress(task.state_id, None if header is None else _recorded(task), task.telling)
+    recorded = None if header is None or task.announcement else _recorded(task)
+    progress = Progress(task.state_id, recorded, task.telling, task.announcement)
     bus = EventBus()
     bus.subscribe(progress.notice)
     actor = None if task.actor is None else progress.announced(task.actor)
     try:
-        with _drift_is_told_by_the_bus(), _stdout_is_ours(task.telling.as_json):
+        with drift_is_told_otherwise(), stdout_is_ours(task.telling.as_json):
             result = asyncio.run(task.begin(actor, bus))
     except KeyboardInterrupt:
         raise _interrupted(task, "Interrupted", "KeyboardInterrupt", ExitCode.INTERRUPTED) from None
@@ -83,7 +88,7 @@ def carry_out(task: Task) -> None:
     progress.end()
     result = without_secrets(result)
     if task.telling.as_json:
-        say_json({"state_id": task.state_id, "status": StateStatus.COMPLETED, "result": result})
+        say_json({"state_id": task.state_id, **task.about, "status": StateStatus.COMPLETED, "result": result})
     else:
         say_result(result)
 
@@ -98,16 +103,17 @@ def _recorded(task: Task) -> list[str]:
 
 
 @contextlib.contextmanager
-def _drift_is_told_by_the_bus() -> Generator[None]:
+def drift_is_told_otherwise() -> Generator[None]:
+    """No warnings of drift: the bus or a report tells it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DriftWarning)
         yield
 
 
 @contextlib.contextmanager
-def _stdout_is_ours(as_json: bool) -> Generator[None]:
-    # What the pipeline prints must not stand in the middle of the JSON.
-    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+def stdout_is_ours(is_ours: bool = True) -> Generator[None]:
+    """What the pipeline prints goes to stderr: it must not stand in the middle of JSON or of a report."""
+    with contextlib.redirect_stdout(sys.stderr) if is_ours else contextlib.nullcontext():
         yield
 
 

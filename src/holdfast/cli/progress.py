@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -23,13 +24,17 @@ UNFINISHED_SIGN = "…"
 class Progress:
     """Tells people how a run goes on. Its ``notice`` is a subscriber of the run's bus.
 
-    ``recorded`` are the addresses whose outcome was recorded before; None for a state that is new. Nothing is told
-    before the run has really begun: what is refused has one line, and that is the error.
+    ``recorded`` are the addresses whose outcome was recorded before; None for a state that is new. An announcement is
+    told instead of them. Nothing is told before the run has really begun: what is refused has one line, and that is the
+    error.
     """
 
-    def __init__(self, state_id: str, recorded: list[str] | None, telling: Telling) -> None:
+    def __init__(
+        self, state_id: str, recorded: list[str] | None, telling: Telling, announcement: Sequence[str] = ()
+    ) -> None:
         self._state_id = state_id
         self._recorded = recorded
+        self._announcement = announcement
         self._tells = not telling.is_quiet
         self._tells_recorded = telling.is_verbose
         self._tells_events = telling.is_verbose or sys.stderr.isatty()
@@ -63,6 +68,10 @@ class Progress:
 
     def _tell_beginning(self) -> None:
         """Say which state this is, and what of it is recorded already."""
+        if self._announcement:
+            for line in self._announcement:
+                tell(line)
+            return
         verb = "Running" if self._recorded is None else "Going on with"
         tell(f"{verb} {click.style(self._state_id, bold=True)}")
         recorded = self._recorded or []

@@ -9,9 +9,10 @@ import base64
 import dataclasses
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from enum import Enum
+from functools import partial
 from typing import Any, cast
 
 import ormsgpack
@@ -25,51 +26,70 @@ from holdfast.errors import ValueNotReadable
 
 __all__ = ["Instance", "cut", "plain", "preview", "read"]
 
+Make = Callable[[str, Any, dict[str, Any]], Any]
+"""Makes what stands for an instance, of the name of its class, its parts, and what it carries besides."""
+
 _STANDARD = {kind.tag: (cls.__name__, kind) for cls, kind in STANDARD_KINDS.items()}
 _FAMILY = {kind.tag: family for family, kind in FAMILIES.items()}
 _REGISTERED = 36
 _UNREADABLE = (ValueNotReadable, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
-def read(data: bytes) -> Any:
-    """The value that the bytes stand for, with an Instance for each instance of a class or a library."""
+def read(data: bytes, make: Make = lambda name, parts, _: Instance(name, parts)) -> Any:
+    """The value that the bytes stand for, with an Instance for each instance of a class or a library.
+
+    ``make`` makes something else of the instances of users' classes.
+    """
     try:
-        return ormsgpack.unpackb(data, ext_hook=_build)
+        return ormsgpack.unpackb(data, ext_hook=partial(_build, make))
     except _UNREADABLE:
-        return Instance(f"{len(data)} bytes that cannot be shown", {})
+        return Instance(f"{len(data)} bytes that cannot be shown", {}, data)
 
 
-def _build(tag: int, data: bytes) -> Any:
-    inside = ormsgpack.unpackb(data, ext_hook=_build)
+def _build(make: Make, tag: int, data: bytes) -> Any:
+    inside = ormsgpack.unpackb(data, ext_hook=partial(_build, make))
     try:
-        return _shown(tag, inside)
+        shown = _shown(make, tag, inside)
+        return Instance(shown.type_name, shown.parts, data) if _is_summary(tag, shown) else shown
     except _UNREADABLE:
         # A tag of a later version, a class that is not imported, or an instance where only a hashable thing can stand.
         name, _ = _STANDARD.get(tag, (f"value with tag {tag}", None))
         return Instance(name, inside if isinstance(inside, list) else [inside])
 
 
-def _shown(tag: int, inside: Any) -> Any:
+def _is_summary(tag: int, shown: object) -> bool:
+    return isinstance(shown, Instance) and tag not in _STANDARD and tag not in _FAMILY
+
+
+def _shown(make: Make, tag: int, inside: Any) -> Any:
     if tag in _STANDARD:
         value = _STANDARD[tag][1].build(inside)
         return Instance(value.type_name, {}) if isinstance(value, Opaque) else value
     if tag in _FAMILY:
-        return _instance(tag, inside[0], inside)
+        return _instance(make, tag, inside[0], inside)
     if tag != _REGISTERED:
         return summary(tag, inside)
     name, _, family, parts = inside
     if isinstance(family, int):
-        return _instance(family, name, parts)
+        return _instance(make, family, name, parts)
     if family is not None:
         return Instance(name, {family: f"{len(parts)} bytes"})
     return Instance(name, parts if isinstance(parts, dict) else [parts])
 
 
-def _instance(tag: int, name: str, parts: Any) -> Instance:
-    if _FAMILY[tag] == "an enum":
-        _, member, value = parts
-        return Instance(name, value if member is None else member)
-    return Instance(name, parts[1])
+def _instance(make: Make, tag: int, name: str, parts: Any) -> Any:
+    _, content, *rest = cast("list[Any]", parts)
+    match _FAMILY[tag]:
+        case "an enum":
+            return make(name, rest[0] if content is None else content, {})
+        case "a pydantic model":
+            extra, given, others, *_ = (*rest, None, None, None)
+            given = frozenset[str](content if given is None else given)
+            return make(name, {**content, **(extra or {})}, {"model_fields_set": given, **(others or {})})
+        case "an exception":
+            return make(name, content, {})
+        case _:
+            return make(name, content, rest[0] if rest else {})
 
 
 def preview(value: object, width: int) -> str:

@@ -6,7 +6,7 @@ import click
 
 from holdfast.cli.options import Telling, open_holdfast, run_options
 from holdfast.cli.performing import Task, carry_out
-from holdfast.cli.run import load_actor
+from holdfast.cli.run import load_actor_of
 
 
 @click.command("resume", short_help="Go on with a run.")
@@ -20,8 +20,7 @@ def resume(
     The agent is imported from where it was declared; type this in the folder that the run was begun in.
     """
     with open_holdfast(store) as client:
-        reference = client.show(state_id).header.agent
-        actor = None if reference is None else load_actor(reference)
+        actor = load_actor_of(client, state_id)
         carry_out(
             Task(
                 client=client,

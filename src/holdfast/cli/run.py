@@ -16,7 +16,7 @@ from holdfast.client import Holdfast, new_state_id
 from holdfast.engine.actors import Actor
 from holdfast.engine.declared import import_actor
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model import StateMetadata, checked_state_id
+from holdfast.model import StateHeader, StateMetadata, checked_state_id
 
 
 @click.command("run", short_help="Run an agent.")
@@ -90,6 +90,17 @@ def load_actor(reference: str) -> Actor[..., Any]:
         raise UsageError(
             f"{place} cannot be imported: {said}.", f"`python -c 'import {_module_name(place)}'` shows where it fails."
         ) from error
+
+
+def load_actor_of(client: Holdfast, state_id: str) -> Actor[..., Any] | None:
+    """The agent that a state names; None where it names none. Raises UnknownState, and what ``load_actor`` raises."""
+    reference = header_of(client, state_id).agent
+    return None if reference is None else load_actor(reference)
+
+
+def header_of(client: Holdfast, state_id: str) -> StateHeader:
+    """The header of a state, without reading its journal. Raises UnknownState, with the nearest ids."""
+    return client.backend.find_state(checked_state_id(state_id)) or client.show(state_id).header
 
 
 def find_modules_beside(place: str) -> None:

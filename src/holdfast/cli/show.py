@@ -9,8 +9,9 @@ import click
 
 from holdfast.cli.calls import CallNode, failed_at, lines_of, run_of, tree_of
 from holdfast.cli.list_states import header_for_programs
-from holdfast.cli.options import command_to_resume, json_option, open_holdfast, store_option
+from holdfast.cli.options import command_to_resume, json_option, open_holdfast, store_option, timeline_option
 from holdfast.cli.output import dim, duration, say, say_json, width
+from holdfast.cli.past import Past, checkpoint_lines, past_for_programs, past_of
 from holdfast.cli.progress import COMPLETED_SIGN, FAILED_SIGN, UNFINISHED_SIGN
 from holdfast.cli.readable import cut, preview, read
 from holdfast.cli.standing import is_held, is_stopped, standing_of
@@ -24,23 +25,30 @@ _LONGEST_LABEL = 60
 
 @click.command("show", short_help="Show one state and the tree of its calls.")
 @click.argument("state_id", metavar="ID")
+@timeline_option("The timeline to show. Default: the current one.")
 @json_option
 @store_option
-def show(state_id: str, store: str | None, as_json: bool) -> None:
+def show(state_id: str, timeline: int | None, store: str | None, as_json: bool) -> None:
     """Show one state: what it is, and every call with its status, duration and result.
 
     Nothing of the pipeline is imported or run.
     """
     with open_holdfast(store) as client:
-        view = client.show(state_id)
+        view = client.show(state_id, timeline=timeline)
+        past = past_of(client, view, timeline)
     if as_json:
-        say_json(_for_programs(view))
+        say_json(_for_programs(view, past))
         return
-    for line in (*_header_lines(view, store), *_failure_lines(view), *_tree_lines(view.history)):
+    for line in (
+        *_header_lines(view, past, store),
+        *checkpoint_lines(past),
+        *_failure_lines(view, past),
+        *_tree_lines(view.history),
+    ):
         say(line)
 
 
-def _header_lines(view: StateView, store: str | None) -> Iterator[str]:
+def _header_lines(view: StateView, past: Past, store: str | None) -> Iterator[str]:
     header, metadata = view.header, view.header.metadata
     run = run_of(view.history)
     yield f"{click.style(header.state_id, bold=True)}  {standing_of(header)}{_why(view, store)}"
@@ -51,6 +59,8 @@ def _header_lines(view: StateView, store: str | None) -> Iterator[str]:
         "begun": f"{header.created_at:%Y-%m-%d %H:%M:%S} UTC",
         "changed": f"{header.updated_at:%Y-%m-%d %H:%M:%S} UTC",
         "records": str(header.position),
+        "timeline": past.described,
+        "parent": metadata.parent_state_id or "",
         "tags": ", ".join(metadata.tags),
         "pipeline": metadata.pipeline_name,
         "description": cut(metadata.description, width() - 15),
@@ -72,8 +82,14 @@ def _why(view: StateView, store: str | None) -> str:
     return ""
 
 
-def _failure_lines(view: StateView) -> Iterator[str]:
-    record = failed_at(view.history) if view.header.status is StateStatus.FAILED else None
+def _failure(view: StateView, past: Past) -> EventRecord | None:
+    """Where the timeline that is shown has failed. The status of the state is that of its current one."""
+    may_have_failed = view.header.status is StateStatus.FAILED or not past.is_current
+    return failed_at(view.history) if may_have_failed else None
+
+
+def _failure_lines(view: StateView, past: Past) -> Iterator[str]:
+    record = _failure(view, past)
     if record is not None and record.error is not None:
         yield f"Failed at {record.address}: {_error(record, 10_000)}"
         yield ""
@@ -144,11 +160,12 @@ def _storage(history: HistorySet) -> dict[str, Any]:
     return storage
 
 
-def _for_programs(view: StateView) -> dict[str, Any]:
+def _for_programs(view: StateView, past: Past) -> dict[str, Any]:
     nodes = (node for _, node in lines_of(tree_of(view.history)))
-    failed = failed_at(view.history) if view.header.status is StateStatus.FAILED else None
+    failed = _failure(view, past)
     return {
         **header_for_programs(view.header),
+        **past_for_programs(past),
         "failed_at": None if failed is None else failed.address,
         "storage": _storage(view.history),
         "events": [_event_for_programs(node.record, node.attempts) for node in nodes if node.record is not None],

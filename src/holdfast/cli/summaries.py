@@ -9,19 +9,30 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-import msgspec
-
 _SHOWN_OF_ID: Final = len("sha256:") + 12
 _FLOATS: Final = {"f2": "e", "f4": "f", "f8": "d"}
 _ORDERS: Final = {">": "big", "<": "little", "|": "little"}
 
 
-class Instance(msgspec.Struct, frozen=True):
-    """An instance of a class that is not looked for: what it is called, and what it is made of."""
+class Instance:
+    """An instance of a class that is not looked for: what it is called, and what it is made of.
 
-    type_name: str
-    parts: Any
-    """A dict of fields, a list of arguments, or what stands for a member of an enum."""
+    A plain class, since one with fields would be compared and shown by these.
+    """
+
+    def __init__(self, type_name: str, parts: Any, data: bytes = b"") -> None:
+        self.type_name = type_name
+        self.parts = parts
+        """A dict of fields, a list of arguments, or what stands for a member of an enum."""
+        self.data = data
+        """What is stored, where the parts are only a summary of it: two arrays of one shape are not the same."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instance):
+            return NotImplemented
+        return (self.type_name, self.parts, self.data) == (other.type_name, other.parts, other.data)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  # its parts may be a dict
 
     def __repr__(self) -> str:
         name = self.type_name.rpartition(":")[2]
@@ -35,16 +46,21 @@ class Instance(msgspec.Struct, frozen=True):
                 return f"{name}.{self.parts}"
 
 
-class Hidden(msgspec.Struct, frozen=True):
+class Hidden:
     """A secret or a field that was left out, of which only the name is stored."""
 
-    name: str
-    what: str = "secret"
+    def __init__(self, name: str, what: str = "secret") -> None:
+        self.name = name
+        self.what = what
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hidden) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
     def __repr__(self) -> str:
         return f"<{self.what} {self.name}>"
-
-    __str__ = __repr__
 
 
 def summary(tag: int, parts: Any) -> Any:

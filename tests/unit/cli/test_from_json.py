@@ -35,11 +35,14 @@ class Point(NamedTuple):
     y: int
 
 
+ORIGIN = Point(0, 0)
+
+
 @dataclass
 class Page:
     url: str
     tide: Tide = Tide.LOW
-    at: Point = Point(0, 0)
+    at: Point = ORIGIN
     next: Page | None = None
     size: int = field(init=False, default=0)
 
