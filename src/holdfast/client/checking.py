@@ -53,6 +53,8 @@ class Checking(Running):
                 reports[state_id] = await self._check(header, agent, mode)
             except HoldfastError as error:
                 reports[state_id] = NotChecked(state_id, str(error))
+            except SystemExit as left:
+                reports[state_id] = NotChecked(state_id, f"its code called sys.exit({left.code!r})")
             if on_progress is not None:
                 on_progress(done, len(chosen), state_id)
         return Checked(mode, reports)

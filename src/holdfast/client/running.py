@@ -14,7 +14,7 @@ from holdfast.engine.reading import JournalReader
 from holdfast.engine.run import MakeTimeline, Run, run_to_end
 from holdfast.errors import UsageError
 from holdfast.journal.address import parse
-from holdfast.model import EventRecord, OnDrift, Record, StateHeader, StateMetadata, checked_state_id
+from holdfast.model import EventRecord, ExecutionStatus, OnDrift, Record, StateHeader, StateMetadata, checked_state_id
 
 R = TypeVar("R")
 
@@ -112,7 +112,9 @@ class Running(OpenedStore):
         """The run of a state, with its agent and the input that it was begun with."""
         if first is None:
             (first,) = JournalReader(self.backend, self._stored, header).window(0, 1) or (None,)
-        if not isinstance(first, EventRecord) or first.input is None:
+        # A run is claimed with the start of its agent; in the explicit form a start comes only before something inside.
+        is_run = isinstance(first, EventRecord) and first.status is ExecutionStatus.STARTED
+        if not isinstance(first, EventRecord) or first.input is None or not is_run:
             raise UsageError(
                 f"State {header.state_id!r} was made in the explicit form, so there is no agent to resume.",
                 "Load it with `ExecutionState.load_from_state_id`.",

@@ -126,11 +126,13 @@ async def _execute(
 ) -> Any:
     live, actor, clock = scope.live, call.actor, scope.live.clock
     is_going_on = record is not None and record.status is ExecutionStatus.STARTED
-    child, start = await _begin(scope, call, encoded, pending, record if is_going_on else None)
+    child, start = await _begin(scope, call, encoded, pending, record)
     if record is None:
         check_new(scope, call)
-    elif is_going_on:
-        check_going_on(live, call, record, encoded)
+    else:
+        scope.reached = max(scope.reached, record.order)
+        if is_going_on:
+            check_going_on(live, call, record, encoded)
     if actor.once and not is_going_on and (durable := live.write_start(child)) is not None:
         await durable
     if live.bus.is_heard:
@@ -170,21 +172,23 @@ async def _execute(
 
 
 async def _begin(
-    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], begun: EventRecord | None
+    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
 ) -> tuple[Scope, Start]:
-    """The inside of a call, and its start as it will be recorded; ``begun`` is the start that is recorded already."""
+    """The inside of a call, and its start as it will be recorded, unless it is recorded already."""
     live, actor = scope.live, call.actor
-    if actor.once and begun is not None and not live.repeats_once:
+    is_going_on = record is not None and record.status is ExecutionStatus.STARTED
+    if actor.once and is_going_on and not live.repeats_once:
         raise OutcomeUnknown(call.address, live.state_id)
     if live.lease is None:
         take_lease(live)
     named = await live.put_artifacts(pending) if pending else ()
     # An input that is recorded tells itself from others; only in its place is a fingerprint needed.
     what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
-    order = live.next_order() if begun is None else begun.order
+    # What has an inside keeps its start, also where it is tried again: all that is inside started after it.
+    order = record.order if record is not None and call.address in live.history.started else live.next_order()
     start = Start(call.address, live.clock.now(), order, actor.version, what, input_, named)
     child = scope.inside(call.path)
-    if begun is None:
+    if not is_going_on:
         child.pending_start = start
     return child, start
 

@@ -29,7 +29,7 @@ from holdfast.engine.perform import perform_call
 from holdfast.engine.reading import decoded, read_history
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.writer import Writer
-from holdfast.errors import DriftWarning, StateCorrupted, StateMismatch, UnknownState
+from holdfast.errors import Drift, DriftWarning, StateCorrupted, StateMismatch, UnknownState
 from holdfast.journal.address import is_top_level, parse
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
@@ -203,13 +203,17 @@ async def _go_on(run: Run, live: LiveState) -> Any:
 
 
 def _require_reached(live: LiveState) -> None:
-    if live.resume_from_address is not None:
-        warnings.warn(
-            f"State {live.state_id!r} ended without reaching {live.resume_from_address!r}, where it was to be run on "
-            "from: the code no longer makes that call.",
-            DriftWarning,
-            stacklevel=2,
-        )
+    address = live.resume_from_address
+    if address is None or live.on_drift is OnDrift.IGNORE:
+        return
+    if live.on_drift is OnDrift.ERROR:
+        raise Drift(address, live.state_id, "it was to be run on from there, and the code no longer makes that call")
+    warnings.warn(
+        f"State {live.state_id!r} ended without reaching {address!r}, where it was to be run on from: the code no "
+        "longer makes that call.",
+        DriftWarning,
+        stacklevel=2,
+    )
 
 
 def _require_same_run(run: Run, recorded: EventRecord | None, wanted: EventRecord) -> None:

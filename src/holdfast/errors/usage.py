@@ -134,7 +134,7 @@ class WrongReplacement(UsageError):
         return (
             f"The result at {self.address!r} is {self.recorded} and cannot be replaced by {self.given}: the code that "
             f"uses it expects the type that was recorded. Give a value of the type {self.recorded}; or, where the "
-            "actor may really return the other one, say `any_type=True`."
+            "actor may really return the other one, say `any_type=True` (--any-type)."
         )
 
 

@@ -125,9 +125,21 @@ def matching(text: str, known: Collection[str]) -> list[str]:
     """
     if text in known:
         return [text]
-    endings = [text] if text.endswith(_EVENT_TYPES) else [f"{text}{SEPARATOR}{each}" for each in _EVENT_TYPES]
+    has_type = text.rpartition(SEPARATOR)[2] in _EVENT_TYPES
+    endings = [text] if has_type else [f"{text}{SEPARATOR}{each}" for each in _EVENT_TYPES]
     wholes = tuple(f"{SEPARATOR}{ending}" for ending in endings)
     return [address for address in known if address in endings or address.endswith(wholes)]
+
+
+def nearest_ends(text: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """The known addresses whose ends, of as many segments as the text has, look most like it; for errors."""
+    count = text.count(SEPARATOR) + 1
+    has_type = text.rpartition(SEPARATOR)[2] in _EVENT_TYPES
+    ends: dict[str, str] = {}
+    for address in known:
+        path = address if has_type else address.rpartition(SEPARATOR)[0]
+        ends.setdefault(SEPARATOR.join(path.split(SEPARATOR)[-count:]), address)
+    return tuple(ends[end] for end in nearest(text, ends, most))
 
 
 def nearest(address: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:

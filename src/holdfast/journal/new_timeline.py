@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.errors import AmbiguousAddress, UnknownAddress, UnknownCheckpoint, UnknownTimeline
-from holdfast.journal.address import matching, nearest
+from holdfast.journal.address import matching, nearest, nearest_ends
 from holdfast.journal.history import History
 from holdfast.journal.timeline import cut_before, cut_behind
 from holdfast.model import EventRecord, ExecutionStatus, Part, Record, TimelineRecord
@@ -64,7 +64,8 @@ def find_event(history: History, text: str) -> EventRecord:
     """The newest record of the one event that the text means. Raises UnknownAddress or AmbiguousAddress."""
     found = matching(text, history.latest.keys())
     if not found:
-        raise UnknownAddress(text, history.state_id, nearest(text, history.latest))
+        near = nearest(text, history.latest) or nearest_ends(text, history.latest)
+        raise UnknownAddress(text, history.state_id, near)
     if len(found) > 1:
         raise AmbiguousAddress(text, history.state_id, tuple(found))
     return history.latest[found[0]]

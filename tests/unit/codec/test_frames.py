@@ -132,7 +132,7 @@ def test_every_status_of_an_event_comes_back_as_itself(status: ExecutionStatus) 
 def test_a_frame_is_checksum_version_and_record() -> None:
     record = StorageRecord(seq=1, key="k", at=2.0, value=b"v")
     frame, link = to_frame(record, first_link("s"))
-    assert bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False]) == frame[4:]
+    assert bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, None]) == frame[4:]
     assert zlib.crc32(frame[4:], zlib.crc32(b"s")) == link == int.from_bytes(frame[:4], "big")
 
 
@@ -247,7 +247,7 @@ def test_a_record_that_makes_no_sense_is_noticed_even_with_a_fitting_checksum_or
 
 
 def test_fields_that_a_later_version_adds_at_the_end_are_passed_over() -> None:
-    body = bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, "new field"])
+    body = bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, None, "new field"])
     assert [StorageRecord(1, "k", 2.0, b"v")] == read([(1, checked(body, first_link("s")))], "s")
 
 

@@ -14,7 +14,9 @@ from holdfast.journal.address import (
     escape,
     is_top_level,
     label,
+    matching,
     nearest,
+    nearest_ends,
     parse,
     unescape,
 )
@@ -191,3 +193,22 @@ def test_no_more_nearest_addresses_are_named_than_asked_for() -> None:
     known = (f"research::fetch#{number}::tool_call" for number in range(2, 50))
     assert 3 == len(nearest("research::fetch::tool_call", known))
     assert 1 == len(nearest("research::fetch::tool_call", KNOWN, most=1))
+
+
+def test_a_text_means_the_addresses_that_it_is_the_end_of() -> None:
+    known = ["a::fetch::tool_call", "a::b::fetch::tool_call", "a::fetch#2::tool_call", "a::prefetch::tool_call"]
+    assert ["a::fetch::tool_call", "a::b::fetch::tool_call"] == matching("fetch", known)
+    assert ["a::b::fetch::tool_call"] == matching("b::fetch", known)
+    assert ["a::fetch#2::tool_call"] == matching("fetch#2", known)
+    assert ["a::fetch::tool_call"] == matching("a::fetch::tool_call", known)
+    assert ["a::fetch::tool_call", "a::b::fetch::tool_call"] == matching("fetch::tool_call", known)
+    assert [] == matching("fetch::llm_call", known)
+    assert ["a::log_tool_call::tool_call"] == matching("log_tool_call", ["a::log_tool_call::tool_call"])
+
+
+def test_the_nearest_of_a_shortened_address_are_found_by_their_ends() -> None:
+    known = ["a::fetch::tool_call", "a::b::summarise::llm_call", "a::fetch#2::tool_call"]
+    assert ("a::b::summarise::llm_call",) == nearest_ends("sumarise", known)
+    assert ("a::b::summarise::llm_call",) == nearest_ends("b::sumarise", known)
+    assert "a::fetch#2::tool_call" in nearest_ends("fetsh#2", known)
+    assert () == nearest_ends("zzz", known)
