@@ -132,5 +132,56 @@ def go_on(path: str, steps: str) -> trials.Answer:
     return {"rate": int(steps) / replayed_s}
 
 
+def make(form: str, path: str, steps: str) -> trials.Answer:
+    """A store with one workflow of so many steps, which has ended."""
+    _launch(path)
+    if form == "plain":
+        many(int(steps))
+    else:
+        asyncio.run(async_many(int(steps)))
+    DBOS.destroy()
+    return {}
+
+
+def fork(path: str, form: str, steps: str, kept: str) -> trials.Answer:
+    """A fork that keeps so many steps of the workflow, from the call to the result of what it runs.
+
+    It takes forks up, and asks for results, as often as it does by default. Steps are counted from 1, and
+    ``start_step`` is the first one that is executed again.
+    """
+    _launch(path)
+    (status,) = DBOS.list_workflows()
+    count, left = int(steps), int(steps) - int(kept)
+    # The first fork is not timed: statements are compiled when they are first used. It executes one step.
+    starts = (count, int(kept) + 1)
+    if form == "plain":
+        _, timed = [_fork_plain(status.workflow_id, start_step) for start_step in starts]
+    else:
+        _, timed = asyncio.run(_fork_async(status.workflow_id, starts))
+    call_s, result_s, result = timed
+    assert (result, executed) == (count, 1 + left), f"{executed - 1} steps were executed instead of {left}"
+    DBOS.destroy()
+    return {"call_s": call_s, "result_s": result_s}
+
+
+def _fork_plain(workflow_id: str, start_step: int) -> tuple[float, float, int]:
+    began = perf_counter()
+    handle = DBOS.fork_workflow(workflow_id, start_step)
+    called = perf_counter()
+    result = handle.get_result()
+    return called - began, perf_counter() - began, result
+
+
+async def _fork_async(workflow_id: str, start_steps: tuple[int, ...]) -> list[tuple[float, float, int]]:
+    found: list[tuple[float, float, int]] = []
+    for start_step in start_steps:
+        began = perf_counter()
+        handle = await DBOS.fork_workflow_async(workflow_id, start_step)
+        called = perf_counter()
+        result = await handle.get_result()
+        found.append((called - began, perf_counter() - began, result))
+    return found
+
+
 if __name__ == "__main__":
-    trials.answer({"one": one, "together": together, "begin": begin, "go_on": go_on})
+    trials.answer({"one": one, "together": together, "begin": begin, "go_on": go_on, "make": make, "fork": fork})

@@ -6,13 +6,9 @@ journal and the last commit; of theirs only the part from the first recorded ste
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import trials
@@ -30,13 +26,16 @@ def measure() -> list[Finding]:
             "plain": _killed(folder, ("peer_dbos", "begin", "plain"), STEPS),
             "async": _killed(folder, ("peer_dbos", "begin", "async"), STEPS),
         }
-        rates: dict[str, list[float]] = {name: [] for name in stores}
-        for _ in range(ROUNDS):
-            for name, store in stores.items():
-                script, events = ("holdfast_runs", EVENTS) if name == "ours" else ("peer_dbos", STEPS)
-                with _copy(store) as path:
-                    rates[name].append(trials.ask((script, "go_on", path, str(events)))["rate"])
-                trials.say(".")
+        answers = trials.take_turns(
+            ROUNDS,
+            {
+                "ours": ("holdfast_runs", "go_on", str(EVENTS)),
+                "plain": ("peer_dbos", "go_on", str(STEPS)),
+                "async": ("peer_dbos", "go_on", str(STEPS)),
+            },
+            stores,
+        )
+    rates = {name: [answer["rate"] for answer in given] for name, given in answers.items()}
     peer = [max(pair) for pair in zip(rates["plain"], rates["async"], strict=True)]
     return [at_least("replay / DBOS", 80, rates["ours"], peer, f"{rate(rates['ours'])} to {rate(peer)}")]
 
@@ -52,15 +51,3 @@ def _killed(folder: str, contender: trials.Contender, events: int) -> Path:
         raise trials.ContenderFailed(f"{' '.join(contender)} was not killed:\n{done.stderr[-4000:]}")
     trials.say(".")
     return path
-
-
-@contextmanager
-def _copy(store: Path) -> Iterator[str]:
-    """A copy of a store with all its files, so that every round takes up the same run."""
-    with tempfile.TemporaryDirectory(prefix="bench-copy-", ignore_cleanup_errors=True) as folder:
-        shutil.copytree(store.parent, folder, dirs_exist_ok=True)
-        for file in Path(folder).iterdir():
-            # Otherwise the first commit of the round would have to bring the whole copy to the disk.
-            with file.open("rb+") as copied:
-                os.fsync(copied.fileno())
-        yield str(Path(folder) / store.name)

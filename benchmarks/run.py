@@ -13,11 +13,14 @@ import sys
 from time import perf_counter
 
 import concurrent_runs_full
+import diffs
+import fork
 import growth
 import import_time
 import one_run_full
 import one_run_normal
 import parts
+import rehearsal
 import replay
 import slow_disk
 import trials
@@ -34,6 +37,9 @@ MEASUREMENTS = {
     "import": import_time.measure,
     "parts": parts.measure,
     "values": values.measure,
+    "fork": fork.measure,
+    "rehearsal": rehearsal.measure,
+    "diff": diffs.measure,
 }
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +49,37 @@ def ask(contender: Contender) -> Answer:
     return json.loads(lines[-1])
 
 
-def take_turns(rounds: int, contenders: Mapping[str, Contender]) -> dict[str, list[Answer]]:
-    """The answers of each contender, round by round."""
+def take_turns(
+    rounds: int, contenders: Mapping[str, Contender], stores: Mapping[str, Path] | None = None
+) -> dict[str, list[Answer]]:
+    """The answers of each contender, round by round.
+
+    ``stores`` names those that go on from a store which was made beforehand: in every round each gets a copy of it, and
+    the copy's path as the first argument of its function.
+    """
     answers: dict[str, list[Answer]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, contender in contenders.items():
-            answers[name].append(ask(contender))
+            if stores is None or name not in stores:
+                answers[name].append(ask(contender))
+            else:
+                script, function, *arguments = contender
+                with _copy(stores[name]) as path:
+                    answers[name].append(ask((script, function, path, *arguments)))
             say(".")
     return answers
+
+
+@contextmanager
+def _copy(store: Path) -> Iterator[str]:
+    """A copy of a store with all the files beside it."""
+    with tempfile.TemporaryDirectory(prefix="bench-copy-", ignore_cleanup_errors=True) as folder:
+        shutil.copytree(store.parent, folder, dirs_exist_ok=True)
+        for file in Path(folder).iterdir():
+            # Otherwise the first commit of the round would have to bring the whole copy to the disk.
+            with file.open("rb+") as copied:
+                os.fsync(copied.fileno())
+        yield str(Path(folder) / store.name)
 
 
 def say(text: str) -> None:

@@ -16,7 +16,8 @@ from holdfast import Encryption, EventRecord, ExecutionStatus, Failure, StateSta
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.codec.frames import first_link, from_frames, to_frame
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from holdfast.model import CheckpointRecord, Record
+from holdfast.journal.history import History
+from holdfast.model import CheckpointRecord, Part, Record, TimelineRecord
 
 STATE_ID = "hostile"
 KEY = StoredValues(None, cipher=Encryption("11" * 32)).record_cipher(STATE_ID)
@@ -38,6 +39,8 @@ def honest_records(values: list[bytes]) -> list[Record]:
         StorageRecord(3, "key", 3.5, values[1], ("sha256:" + "0" * 64,), True),
         CheckpointRecord(4, StateStatus.RUNNING, 4.5, '{"name": "x"}'),
         EventRecord(5, "a::agent_call", ExecutionStatus.FAILED, 5.5, error=failure, causes=("a::b::tool_call",)),
+        TimelineRecord(6, 6.5, 2, 1, (Part(1, 3, 2), Part(4, 5)), "a::b::tool_call"),
+        EventRecord(7, "a::b::tool_call", ExecutionStatus.COMPLETED, 7.5, 1, beside=0),
     ]
 
 
@@ -86,7 +89,8 @@ class ChangedJournals:
             case 1:
                 return [*frames[: place + 1], *frames[place:]]
             case 2:
-                return [(seq, frame) for (seq, _), (_, frame) in zip(frames, chance.sample(frames, 5), strict=True)]
+                shuffled = chance.sample(frames, len(frames))
+                return [(seq, frame) for (seq, _), (_, frame) in zip(frames, shuffled, strict=True)]
             case 3:
                 frames[place] = (chance.choice((0, -1, seq + 1, 2**62)), frame)
             case 4:
@@ -130,6 +134,12 @@ def read_journal(data: bytes) -> str:
         outcome = type(error).__name__
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
+    try:
+        History(STATE_ID, found)
+    except StateCorrupted:
+        outcome = "StateCorrupted"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error} in the history of {found}"
     # Checksums show every change, and a seal every change of a record; that none is missing is seen by its history.
     honest = [RECORDS[record.seq - 1] for record in found] if kind == SEALED_AND_MENDED else RECORDS[: len(found)]
     if kind != MENDED and found != honest:

@@ -61,9 +61,10 @@ def check_new(scope: Scope, call: Call) -> None:
     if live.loaded <= 1 or scope.has_new:
         return
     scope.has_new = True
-    record = passed_over(live.history.records, live.loaded, scope.prefix, scope.reached)
-    if record is not None:
-        _tell(live, call, f"it is not recorded, and {record.address!r} was recorded in its place", "executes")
+    passed = passed_over(live.history.records, live.loaded, scope.prefix, scope.reached)
+    scope.is_mixed = passed.is_any
+    if passed.record is not None:
+        _tell(live, call, f"it is not recorded, and {passed.record.address!r} was recorded in its place", "executes")
 
 
 def check_ended(child: Scope, call: Call) -> None:

@@ -8,6 +8,7 @@ journal is read.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -21,11 +22,12 @@ from holdfast.engine.lease import LEASE_TTL_S, new_holder
 from holdfast.engine.reading import JournalReader
 from holdfast.engine.replacement import NOTHING, replacement_of
 from holdfast.errors import OnceAgain, UnknownState, UsageError
+from holdfast.journal.address import parse
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline, from_end, from_record, on_timeline, point_of
 from holdfast.journal.plan import plan_of
 from holdfast.journal.search import WINDOW, last_shared, search
-from holdfast.journal.timeline import cut_behind
+from holdfast.journal.timeline import belonging, cut_behind
 from holdfast.model import (
     Base,
     EventRecord,
@@ -85,16 +87,14 @@ def fork_state(
 
 def _located(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline, int, History | None]:
     """What the fork goes on from, the last record that it shares, and the history where all of it had to be read."""
-    # What is declared once has to be looked for in the whole journal.
-    is_quick = point.again or not names_declared_once()
-    if is_quick and point.address is not None and point.timeline is None:
-        found = _found_quickly(reader, point.address)
+    if point.address is not None and point.timeline is None:
+        found = _found_quickly(reader, point)
         if found is not None:
             return *found, None
     history, _ = reader.history()
     new = point_of(history, point.address, point.checkpoint, point.timeline) or from_end(history)
-    belonging = history.on(new.parts).records
-    last = max(1, belonging[-1].seq if belonging else 1)
+    kept = history.on(new.parts).records
+    last = max(1, kept[-1].seq if kept else 1)
     return msgspec.structs.replace(new, parts=cut_behind(new.parts, last)), last, history
 
 
@@ -105,15 +105,34 @@ def require_not_again(before: History, new: NewTimeline) -> None:
         raise OnceAgain(before.state_id, tuple(calls.actor for calls in again))
 
 
-def _found_quickly(reader: JournalReader, address: str) -> tuple[NewTimeline, int] | None:
+def _found_quickly(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline, int] | None:
+    assert point.address is not None
     number, parts = _current(reader)
     for part in reversed(parts):
-        found = _searched(reader, address, part)
-        if found is not None:
-            last = last_shared(found, reader.stream(found.seq - 1, _FOLLOWING))
-            new = from_record(number, parts, found)
-            return msgspec.structs.replace(new, parts=cut_behind(new.parts, last)), last
+        found = _searched(reader, point.address, part)
+        if found is None:
+            continue
+        if not point.again and names_declared_once():
+            if found.beside:
+                return None  # What started after it may stand anywhere.
+            _require_not_begun_behind(reader, parts, found, point)
+        last = last_shared(found, itertools.chain([found], reader.stream(found.seq, _FOLLOWING)))
+        new = from_record(number, parts, found)
+        return msgspec.structs.replace(new, parts=cut_behind(new.parts, last)), last
     return None
+
+
+def _require_not_begun_behind(
+    reader: JournalReader, parts: tuple[Part, ...], found: EventRecord, point: ForkPoint
+) -> None:
+    """As ``require_not_again``, for an event that was alone: what started after it stands behind it."""
+    once = names_declared_once()
+    replaced = None if point.replace is NOTHING else found.address
+    for record in belonging(reader.stream(found.seq - 1), parts):
+        if type(record) is EventRecord and record.order >= found.order and record.address != replaced:
+            actor = parse(record.address)
+            if (actor.name, actor.event_type) in once:
+                raise OnceAgain(reader.header.state_id, (actor.name,))
 
 
 def _current(reader: JournalReader) -> tuple[int, tuple[Part, ...]]:

@@ -149,6 +149,7 @@ class LiveState:
         causes: tuple[str, ...] = (),
         artifacts: tuple[str, ...] = (),
         update: StateUpdate | None = None,
+        is_in_order: bool = True,
     ) -> asyncio.Future[None] | None:
         """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
         with self._lock:
@@ -158,10 +159,11 @@ class LiveState:
             address, _, order, version, fingerprint, input_, named = start
             seq = self.history.position + 1
             behind = seq - order
+            beside = self.under_way - 1 - scope.depth if is_in_order and not scope.is_mixed else -1
             self._frame(
                 EventRecord(
                     *(seq, address, status, at, behind, 1, duration_s, version, fingerprint, input_),
-                    *(result, error, causes, named + artifacts, self.under_way - 1 - scope.depth),
+                    *(result, error, causes, named + artifacts, beside),
                 ),
                 bodies,
             )

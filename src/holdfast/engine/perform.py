@@ -101,7 +101,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             assert record is not None, "only an agent that is recorded has something inside"
             return await rehearse_agent(scope, call, record, encoded)
         if live.rehearsal is not None:
-            raise live.rehearsal.missing(scope, call)
+            raise await live.rehearsal.missing(scope, call)
         return await _execute(scope, call, encoded, pending, record)
     finally:
         live.under_way -= 1
@@ -126,11 +126,14 @@ async def _execute(
 ) -> Any:
     live, actor, clock = scope.live, call.actor, scope.live.clock
     is_going_on = record is not None and record.status is ExecutionStatus.STARTED
+    had_inside = record is not None and call.address in live.history.started
     child, start = await _begin(scope, call, encoded, pending, record)
     if record is None:
         check_new(scope, call)
     else:
         scope.reached = max(scope.reached, record.order)
+        # What is tried again has a later start than the calls that the code makes after it.
+        call.is_in_order = had_inside
         if is_going_on:
             check_going_on(live, call, record, encoded)
     if actor.once and not is_going_on and (durable := live.write_start(child)) is not None:
@@ -140,7 +143,7 @@ async def _execute(
     began = clock.elapsed()
     try:
         result = await run_handler(child, call)
-        if is_going_on:
+        if had_inside:
             check_ended(child, call)
         encoded_result, produced = await _encode_result(live, actor, result)
         results = await live.put_artifacts(produced) if produced else ()
@@ -158,7 +161,10 @@ async def _execute(
     at = clock.now()
     update = StateUpdate(at=at, status=StateStatus.COMPLETED, releases=True) if call.closes else None
     durable = live.write_outcome(
-        scope, start, _COMPLETED, at, call.execution_time, encoded_result, artifacts=results, update=update
+        *(scope, start, _COMPLETED, at, call.execution_time, encoded_result),
+        artifacts=results,
+        update=update,
+        is_in_order=call.is_in_order,
     )
     if durable is not None:
         await durable
@@ -213,7 +219,13 @@ async def _settle_failure(
     mark_failed(scope, call.address, error)
     at = live.clock.now()
     update = StateUpdate(at=at, status=StateStatus.FAILED, releases=True) if call.closes else None
-    durable = live.write_outcome(scope, start, _FAILED, at, duration_s, error=failure, causes=causes, update=update)
+    durable = live.write_outcome(
+        *(scope, start, _FAILED, at, duration_s),
+        error=failure,
+        causes=causes,
+        update=update,
+        is_in_order=call.is_in_order,
+    )
     if durable is not None:
         await durable
     if live.bus.is_heard:

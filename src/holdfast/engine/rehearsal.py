@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import CodeType
@@ -12,7 +14,7 @@ from holdfast.artifacts.stored_values import StoredValues
 from holdfast.codec.differences import differences
 from holdfast.errors import HoldfastError, NotRecorded
 from holdfast.journal.history import History
-from holdfast.journal.rehearsal import NOWHERE, Made, Site, divergences, unreached_by
+from holdfast.journal.rehearsal import NOWHERE, Made, Site, divergences, is_as_recorded, unreached_by
 from holdfast.journal.replay import drift
 from holdfast.model import EventRecord, ExecutionStatus, Finding, RehearsalReport, Rehearsed, fingerprint
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _PACKAGE = str(Path(__file__).parents[1])
 _MOST = 3
+_IDLE_TURNS = 20
+"""After so many turns of the loop in which no call was made, no other branch will make one soon."""
 
 
 class Rehearsal:
@@ -34,6 +38,7 @@ class Rehearsal:
         """The scope and the address is enough of a call that is simply given again."""
         self._sites: dict[str, Site] = {}
         self._entered: dict[str, Site] = {}
+        self._is_all_reused = True
         self.error: str | None = None
         """What the code failed of, where the recorded run had not."""
 
@@ -61,6 +66,7 @@ class Rehearsal:
         if what is None:
             finding = Finding.REUSED
         else:
+            self._is_all_reused = False
             finding = Finding.INPUT_DRIFTED if has_other_input else Finding.VERSION_CHANGED
         detail = self._shown_input(call, record) if has_other_input else what
         self._made.append(Made(scope.prefix, call.address, finding, detail or what or ""))
@@ -90,18 +96,31 @@ class Rehearsal:
             function = function.func
         self._entered[call.path] = _end_of(getattr(function, "__code__", None))
 
-    def missing(self, scope: Scope, call: Call) -> NotRecorded:
-        """Take note of a call that has no recorded outcome, and give the error for it."""
+    async def missing(self, scope: Scope, call: Call) -> NotRecorded:
+        """Take note of a call that has no recorded outcome, and give the error for it.
+
+        Not before the branches beside it have come as far as they can: the error may end them.
+        """
+        self._is_all_reused = False
         self._made.append(Made(scope.prefix, call.address, Finding.MISSING))
+        idle, seen = 0, len(self._made)
+        while idle < _IDLE_TURNS:
+            await asyncio.sleep(0)
+            idle = idle + 1 if seen == len(self._made) else 0
+            seen = len(self._made)
         return NotRecorded(call.address, self._history.state_id)
 
     def report(self, has_ended: bool) -> RehearsalReport:
         """What was found so far. A run that has not ended goes on with calls that are not recorded."""
-        made = [Made(*each, Finding.REUSED) if isinstance(each, tuple) else each for each in self._made]
         latest = self._history.latest
+        if self.error is None and self._is_all_reused and is_as_recorded(self._calls(), latest):
+            calls = tuple(self._reused(address) for _, address in self._calls())
+            return RehearsalReport(state_id=self._history.state_id, calls=calls, divergences=())
+        made = [Made(*each, Finding.REUSED) if isinstance(each, tuple) else each for each in self._made]
         settled = {address: record for address, record in latest.items() if record.status in _SETTLED}
         unreached = unreached_by(made, settled, self._entered)
-        found = divergences(made, settled, unreached, self._entered, self._sites, has_ended)
+        starts = {record.order for record in self._history.events()}
+        found = divergences(made, settled, unreached, self._entered, self._sites, starts, has_ended)
         missing = next((call for call in made if call.finding is Finding.MISSING), None)
         return RehearsalReport(
             state_id=self._history.state_id,
@@ -110,9 +129,15 @@ class Rehearsal:
                 *(Rehearsed(record.address, Finding.UNREACHED) for record in unreached),
             ),
             divergences=tuple(found),
-            goes_on_at=None if missing is None or has_ended else self._rehearsed(missing),
+            goes_on_at=None if missing is None else self._rehearsed(missing),
             error=self.error,
         )
+
+    def _calls(self) -> Iterator[tuple[str, str]]:
+        return (each if isinstance(each, tuple) else (each.prefix, each.address) for each in self._made)
+
+    def _reused(self, address: str) -> Rehearsed:
+        return Rehearsed(address, Finding.REUSED, "", *self._sites.get(address, NOWHERE))
 
     def _rehearsed(self, call: Made) -> Rehearsed:
         return Rehearsed(call.address, call.finding, call.detail, *self._sites.get(call.address, NOWHERE))

@@ -39,6 +39,7 @@ class Scope:
         "failed",
         "has_new",
         "is_closed",
+        "is_mixed",
         "live",
         "parent",
         "pending_start",
@@ -57,6 +58,8 @@ class Scope:
         """Of the recorded calls that were given again here, each by itself when it was made: the latest start."""
         self.has_new = False
         """Whether a call was made here that has no record."""
+        self.is_mixed = False
+        """Whether calls made here stand, in the journal, behind others that the code makes after them."""
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
         self.counts: dict[str, int] = {}

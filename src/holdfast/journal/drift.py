@@ -6,8 +6,10 @@ beside them, are held to the order in which they stand in the journal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+
+import msgspec
 
 from holdfast.journal.address import SEPARATOR
 from holdfast.model import EventRecord, ExecutionStatus, Record
@@ -26,29 +28,49 @@ def is_moved(record: EventRecord, reached: int) -> bool:
     return record.beside == 0 and record.order < reached
 
 
-def passed_over(records: Sequence[Record], until: int, prefix: str, reached: int) -> EventRecord | None:
-    """The recorded call of a scope that stands right behind those given so far, for a call that has no record.
+class PassedOver(msgspec.Struct, frozen=True):
+    """What a call that has no record is made before."""
 
-    Of the records, those up to a position count. None where the new call may be one that was under way, or cancelled,
-    when the journal was written: then a start is missing among those that are recorded.
+    is_any: bool
+    """Whether any recorded call of its scope stands behind those given so far."""
+    record: EventRecord | None
+    """The one in whose place the call is made, where that is certain."""
+
+
+def passed_over(records: Sequence[Record], until: int, prefix: str, reached: int) -> PassedOver:
+    """Which recorded calls of a scope, up to a position, stand behind those given so far, for a call without a record.
+
+    It is not certain that the call is new where it may have been under way, or cancelled, when the journal was written:
+    then a start is missing among those that are recorded.
     """
     orders: set[int] = set()
+    is_any = False
     found: EventRecord | None = None
     for record in islice(reversed(records), MOST_LOOKED_AT):
         if type(record) is not EventRecord or record.seq > until:
             continue
-        if record.beside == 0 and record.order <= reached:
-            break
         if record.order > reached:
             orders.add(record.order)
-            if record.beside == 0 and is_direct(record.address, prefix):
-                found = record if found is None or record.order < found.order else found
+            if is_direct(record.address, prefix):
+                is_any = True
+                if record.beside == 0 and (found is None or record.order < found.order):
+                    found = record
+        elif record.beside == 0 and not _encloses(record.address, prefix):
+            break
     else:
         if len(records) > MOST_LOOKED_AT:
-            return None
-    if found is None or any(order not in orders for order in range(reached + 1, found.order)):
-        return None
-    return found
+            return PassedOver(is_any, None)
+    has_gap = found is not None and is_start_missing(orders, reached, found.order)
+    return PassedOver(is_any, None if has_gap else found)
+
+
+def is_start_missing(orders: Collection[int], reached: int, until: int) -> bool:
+    """Whether a call was started between two others that has no record: it was under way, or was cancelled."""
+    return any(order not in orders for order in range(reached + 1, until))
+
+
+def _encloses(address: str, prefix: str) -> bool:
+    return prefix.startswith(address.rpartition(SEPARATOR)[0] + SEPARATOR)
 
 
 def no_longer_made(latest: Mapping[str, EventRecord], until: int, prefix: str, made: Mapping[str, int]) -> list[str]:

@@ -12,6 +12,7 @@ the top downwards.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -111,14 +112,18 @@ class History:
 
     def _skip(self, records: Iterator[Record], count: int) -> None:
         """Take up records that only a later one tells the meaning of."""
+        take, next_order = self.journal.append, self.next_order
         for record in itertools.islice(records, count):
             self._require_next(record)
-            self.journal.append(record)
+            take(record)
             if type(record) is EventRecord:
-                self.next_order = max(self.next_order, record.order + 1)
+                order = record.seq - record.behind
+                if order >= next_order:
+                    next_order = order + 1
             elif type(record) is TimelineRecord:
                 require_whole(self.state_id, record)
                 self.timelines.add(record)
+        self.next_order = next_order
 
     def _extend(self, records: Iterable[Record]) -> None:
         """Take up many records. Most are first outcomes, which need no more than to be put into their places.
@@ -127,7 +132,7 @@ class History:
         """
         latest, to_retry, take = self.latest, self.to_retry, self.journal.append
         position, next_order = len(self.journal), self.next_order
-        is_one = self.records is self.journal
+        belong = None if self.records is self.journal else self.records.append
         for record in records:
             position += 1
             if (
@@ -135,7 +140,6 @@ class History:
                 and record.status is _COMPLETED
                 and record.seq == position
                 and record.address not in latest
-                and is_one
                 and not to_retry
             ):
                 latest[record.address] = record
@@ -143,12 +147,14 @@ class History:
                 if order >= next_order:
                     next_order = order + 1
                 take(record)
+                if belong is not None:
+                    belong(record)
             else:
                 self.next_order = next_order
                 self.add(record)
                 next_order = self.next_order
                 latest, to_retry = self.latest, self.to_retry
-                is_one = self.records is self.journal
+                belong = None if self.records is self.journal else self.records.append
         self.next_order = next_order
 
     def _require_next(self, record: Record) -> None:
@@ -178,18 +184,36 @@ class History:
     def _read(self, parts: Sequence[Part]) -> None:
         """Read the journal anew, as the timeline that is made of these parts."""
         self._forget()
-        judge = Sieve(parts).judge
+        sieve = Sieve(parts)
+        latest, to_retry, take = self.latest, self.to_retry, self.records.append
         failed: dict[str, EventRecord] = {}
-        for record in self.journal:
-            verdict = judge(record)
-            if verdict is Verdict.BELONGS:
-                self._index(record)
-                self.records.append(record)
-            elif verdict is Verdict.ENTERED_AGAIN and type(record) is EventRecord and record.status is _FAILED:
-                # What a failed run failed of is tried again on the new timeline, too.
-                failed[record.address] = record
-                if is_top_level(record.address):
-                    self._retry_what_failed(record.address, failed)
+        for part in parts:
+            below = part.below or sys.maxsize
+            for record in itertools.islice(self.journal, part.first - 1, part.last):
+                # As in ``_extend``, most are first outcomes, and nothing is cut in two.
+                if (
+                    type(record) is EventRecord
+                    and record.status is _COMPLETED
+                    and record.seq - record.behind < below
+                    and record.address not in latest
+                    and not sieve.dropped_inside
+                    and not to_retry
+                ):
+                    latest[record.address] = record
+                    take(record)
+                else:
+                    self._judge(record, sieve, failed)
+
+    def _judge(self, record: Record, sieve: Sieve, failed: dict[str, EventRecord]) -> None:
+        verdict = sieve.judge(record)
+        if verdict is Verdict.BELONGS:
+            self._index(record)
+            self.records.append(record)
+        elif verdict is Verdict.ENTERED_AGAIN and type(record) is EventRecord and record.status is _FAILED:
+            # What a failed run failed of is tried again on the new timeline, too.
+            failed[record.address] = record
+            if is_top_level(record.address):
+                self._retry_what_failed(record.address, failed)
 
     def put_storage(self, key: str, value: bytes | None, is_artifact: bool = False) -> None:
         """Set an entry of the storage, or (None) delete it."""

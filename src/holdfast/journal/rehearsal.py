@@ -7,11 +7,12 @@ concurrent code records depends on timing, so calls that were not made by themse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from holdfast.journal.address import SEPARATOR
+from holdfast.journal.drift import is_start_missing
 from holdfast.model import EventRecord, ExecutionStatus, Finding, Rehearsed
 
 Site = tuple[str, int]
@@ -32,33 +33,74 @@ class Made(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
+def is_as_recorded(calls: Iterable[tuple[str, str]], recorded: Mapping[str, EventRecord]) -> bool:
+    """Whether calls that were all given again, each told by its scope and its address, are those that are recorded.
+
+    The usual case, of which many thousands are looked at before a deployment, so it is told by the shortest way.
+    """
+    reached: dict[str, int] = {}
+    count = 0
+    for prefix, address in calls:
+        record = recorded.get(address)
+        if record is None:
+            return False
+        count += 1
+        if record.beside == 0:
+            order = record.seq - record.behind
+            if order < reached.get(prefix, 0):
+                return False
+            reached[prefix] = order
+    return count == len(recorded)
+
+
 def divergences(
     made: Sequence[Made],
     recorded: Mapping[str, EventRecord],
     unreached: Sequence[EventRecord],
     entered: Mapping[str, Site],
     sites: Mapping[str, Site],
+    starts: Collection[int],
     has_ended: bool,
 ) -> list[Rehearsed]:
     """All divergences, in the order in which the code comes to them.
 
-    ``entered`` are the paths of the calls whose code ran, with where that ends; ``sites`` says where each call is made.
-    A run that has not ended goes on with calls that are not recorded: these are none, unless recorded ones were passed
-    over. What was not reached because such a call stopped the rehearsal is none of its own.
+    ``entered`` are the paths of the calls whose code ran, with where that ends; ``sites`` says where each call is made,
+    ``starts`` which of the starts are recorded. A rehearsal ends where a call has no outcome. That is no divergence
+    where the run has not ended and goes on there, where the call is recorded as failed and is tried again, or where it
+    may have been cancelled; and then what it did not reach behind that call is none either.
     """
     found: list[tuple[int, Rehearsed]] = []
+    ends: list[tuple[str, int]] = []
     for index, call in enumerate(made):
         if call.finding in (Finding.INPUT_DRIFTED, Finding.VERSION_CHANGED):
             found.append((index, _rehearsed(call.address, call.finding, call.detail, sites)))
-        elif call.finding is Finding.MISSING and (has_ended or unreached):
-            detail = _in_place_of(call, made, unreached)
-            found.append((index, _rehearsed(call.address, Finding.MISSING, detail, sites)))
+        elif call.finding is Finding.MISSING:
+            failed = recorded.get(call.address)
+            ends.append((call.prefix, 0 if failed is None else failed.order))
+            if failed is None and _is_new(call, made[:index], recorded, unreached, starts, has_ended):
+                detail = _in_place_of(call, unreached)
+                found.append((index, _rehearsed(call.address, Finding.MISSING, detail, sites)))
     found += _moved(made, recorded, sites)
-    stopped = [call.prefix for call in made if call.finding is Finding.MISSING]
     for record in unreached:
-        if not any(record.address.startswith(prefix) for prefix in stopped):
+        if not any(record.address.startswith(prefix) and record.order > order for prefix, order in ends):
             found.append(_lost(record, made, recorded, entered, sites))
     return [each for _, each in sorted(found, key=lambda item: item[0])]
+
+
+def _is_new(
+    call: Made,
+    before: Sequence[Made],
+    recorded: Mapping[str, EventRecord],
+    unreached: Sequence[EventRecord],
+    starts: Collection[int],
+    has_ended: bool,
+) -> bool:
+    """Whether a call that is not recorded has come in since, and was not under way or cancelled."""
+    behind = next((record for record in unreached if _prefix(record.address) == call.prefix), None)
+    if behind is None:
+        return has_ended
+    scope = (recorded[each.address].order for each in before if each.prefix == call.prefix and each.address in recorded)
+    return not is_start_missing(starts, max(scope, default=behind.order - 1), behind.order)
 
 
 def _rehearsed(address: str, finding: Finding, detail: str, sites: Mapping[str, Site]) -> Rehearsed:
@@ -88,7 +130,7 @@ def _should_be_reached(address: str, paths: set[str], entered: Mapping[str, Site
     return True
 
 
-def _in_place_of(call: Made, made: Sequence[Made], unreached: Sequence[EventRecord]) -> str:
+def _in_place_of(call: Made, unreached: Sequence[EventRecord]) -> str:
     for record in unreached:
         if _prefix(record.address) == call.prefix:
             return f"recorded there is {record.address}"

@@ -33,13 +33,13 @@ class Verdict(Enum):
 class Sieve:
     """Tells of the records of a journal, asked in order, which of them belong to a timeline made of these parts."""
 
-    __slots__ = ("_dropped_inside", "_next", "_part", "_parts")
+    __slots__ = ("_next", "_part", "_parts", "dropped_inside")
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
         self._part = parts[0] if parts else None
         self._next = 1
-        self._dropped_inside: dict[str, int] = {}
+        self.dropped_inside: dict[str, int] = {}
         """By the path of a call that is kept: the latest start of what was dropped inside it."""
 
     def judge(self, record: Record) -> Verdict:
@@ -61,12 +61,12 @@ class Sieve:
         order = record.order
         path = record.address.rpartition(SEPARATOR)[0]
         if order >= below:
-            self._dropped_inside.pop(path, None)
+            self.dropped_inside.pop(path, None)
             while path := path.rpartition(SEPARATOR)[0]:
-                self._dropped_inside[path] = max(order, self._dropped_inside.get(path, 0))
+                self.dropped_inside[path] = max(order, self.dropped_inside.get(path, 0))
             return Verdict.DROPPED
         # A call whose inside was dropped by an earlier cut, and that has ended since, has ended.
-        if record.status is not _STARTED and self._dropped_inside.get(path, 0) >= below:
+        if record.status is not _STARTED and self.dropped_inside.get(path, 0) >= below:
             return Verdict.ENTERED_AGAIN
         return Verdict.BELONGS
 

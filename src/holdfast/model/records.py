@@ -61,7 +61,8 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     artifacts: tuple[str, ...] = ()
     """The ids of the artifacts that the input and the result name."""
     beside: int = -1
-    """Of an outcome: how many calls were under way beside it and those that enclose it; -1 where that is not known."""
+    """Of an outcome: how many calls were under way beside it and those that enclose it; -1 where that is not known, or
+    where the call was made later than its place in the code, because it was tried again."""
 
     @property
     def input_fingerprint(self) -> bytes:

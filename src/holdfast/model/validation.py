@@ -55,7 +55,7 @@ class Finding(StrEnum):
     """The code makes it at another place in the order of calls than it was recorded at."""
 
 
-class Rehearsed(msgspec.Struct, frozen=True):
+class Rehearsed(msgspec.Struct, frozen=True, gc=False):
     """A call, as a rehearsal found it."""
 
     address: str
@@ -89,7 +89,7 @@ class RehearsalReport(msgspec.Struct, frozen=True, kw_only=True):
     divergences: tuple[Rehearsed, ...]
     """Where the code no longer fits the record, the first one first."""
     goes_on_at: Rehearsed | None = None
-    """Of a run that had not ended: the first call that would be executed."""
+    """The first call that has no recorded outcome and would be executed; the rehearsal ended there."""
     error: str | None = None
     """What the code failed of, where it failed and the recorded run had not."""
 

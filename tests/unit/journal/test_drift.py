@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.journal.drift import MOST_LOOKED_AT, is_direct, is_moved, no_longer_made, passed_over
+from holdfast.journal.drift import MOST_LOOKED_AT, is_direct, is_moved, is_start_missing, no_longer_made, passed_over
 from holdfast.model import EventRecord, ExecutionStatus, Record
 
 E = ExecutionStatus
@@ -33,7 +33,7 @@ def test_a_call_that_was_alone_is_held_to_its_order() -> None:
 
 
 def found(records: list[Record], reached: int, prefix: str = "run::", until: int | None = None) -> str | None:
-    record = passed_over(records, until or len(records), prefix, reached)
+    record = passed_over(records, until or len(records), prefix, reached).record
     return None if record is None else record.address
 
 
@@ -87,3 +87,21 @@ def test_recorded_calls_that_were_not_made_are_named() -> None:
 def test_calls_inside_others_and_later_ones_are_not_missed() -> None:
     assert [] == lost({"inner": 1}, "inner", "inner::x")
     assert ["run::a::tool_call"] == lost({}, "a", "b", until=2)
+
+
+def test_a_call_before_any_recorded_one_of_its_scope_is_made_out_of_order() -> None:
+    side_by_side = [*calls("a"), event(3, "run::b::tool_call", beside=1)]
+    assert passed_over(side_by_side, 3, "run::", 2).is_any
+    assert not passed_over(side_by_side, 3, "run::", 3).is_any
+    assert not passed_over(side_by_side, 3, "run::inner::", 2).is_any
+
+
+def test_the_outcome_of_what_encloses_a_call_does_not_hide_what_stands_before_it() -> None:
+    failed = event(4, "run::agent_call", order=1, status=E.FAILED)
+    assert "run::b::tool_call" == found([*calls("a", "b"), failed], reached=2)
+
+
+def test_a_start_is_missing_between_two_calls_where_one_has_no_record() -> None:
+    assert is_start_missing({2, 4}, reached=2, until=4)
+    assert not is_start_missing({2, 3, 4}, reached=2, until=4)
+    assert not is_start_missing(set(), reached=2, until=3)

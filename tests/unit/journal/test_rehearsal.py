@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.journal.rehearsal import Made, Site, divergences, unreached_by
+from holdfast.journal.rehearsal import Made, Site, divergences, is_as_recorded, unreached_by
 from holdfast.model import EventRecord, ExecutionStatus, Finding, Rehearsed
 
 E = ExecutionStatus
@@ -31,7 +31,8 @@ def found(
     sites: dict[str, Site] = {call.address: ("code.py", line) for line, call in enumerate(calls, 10)}
     ends: dict[str, Site] = dict.fromkeys(entered, ("code.py", 99))
     unreached = unreached_by(calls, records, ends)
-    return divergences(calls, records, unreached, ends, sites, has_ended)
+    starts = {1, *(record.order for record in records.values())}
+    return divergences(calls, records, unreached, ends, sites, starts, has_ended)
 
 
 def summary(
@@ -90,6 +91,29 @@ def test_a_run_that_has_not_ended_diverges_where_it_passes_over_recorded_calls()
     assert [("run::new::tool_call", Finding.MISSING, 12)] == summary(
         made("a", "new", missing=("new",)), records, has_ended=False
     )
+
+
+def test_a_recorded_failure_that_is_tried_again_is_where_a_run_goes_on() -> None:
+    records = {address: record for address, record in recorded("a", "b", "c").items() if address != RUN}
+    assert [] == summary(made("a", "b", "c", missing=("c",)), records, has_ended=False)
+    # What was passed over before it is lost all the same.
+    assert [("run::b::tool_call", Finding.UNREACHED, 12)] == summary(
+        made("a", "c", missing=("c",)), records, has_ended=False
+    )
+
+
+def test_a_call_that_may_have_been_cancelled_is_not_new() -> None:
+    # Between a and b a call was started that has no record.
+    records = {**recorded("a"), "run::b::tool_call": event(4, "run::b::tool_call", order=4)}
+    assert [] == summary(made("a", "slow", missing=("slow",)), records)
+
+
+def test_calls_as_they_are_recorded_are_told_at_once() -> None:
+    records = recorded("a", "b")
+    assert is_as_recorded([("", RUN), ("run::", "run::a::tool_call"), ("run::", "run::b::tool_call")], records)
+    assert not is_as_recorded([("", RUN), ("run::", "run::b::tool_call"), ("run::", "run::a::tool_call")], records)
+    assert not is_as_recorded([("", RUN), ("run::", "run::a::tool_call")], records)
+    assert not is_as_recorded([("", RUN), ("run::", "run::a::tool_call"), ("run::", "run::c::tool_call")], records)
 
 
 def test_what_stands_inside_a_call_that_is_given_again_need_not_be_reached() -> None:
