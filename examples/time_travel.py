@@ -1,4 +1,4 @@
-"""Time travel: a result is edited, the run goes on from there on a new timeline, and in a fork; the two are compared."""
+"""Time travel: a result is edited, and the run goes on from there, on a new timeline and in a fork."""
 
 from __future__ import annotations
 

@@ -16,8 +16,6 @@ class Call:
     execution_time = 0.0
     is_replayed = False
     drift: str | None = None
-    is_in_order = True
-    """Whether its start comes where the code makes the call, and not later because it is tried again."""
 
     def __init__(
         self,

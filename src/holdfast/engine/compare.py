@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.engine.drift import changed
 from holdfast.engine.handlers import run_handler
 from holdfast.engine.live import failure_of
+from holdfast.engine.replacement import NOTHING
 from holdfast.engine.scope import Scope
 from holdfast.model import EventRecord
 
@@ -28,5 +29,6 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
         report.compare_failure(call.address, call.actor, record, failure_of(error, live.secrets))
         raise
     call.execution_time = live.clock.elapsed() - began
-    report.compare_result(call.address, call.actor, record, result, encoded if has_other_input else None)
+    given = call.actor.input_of(call.inputs, call.kwargs) if has_other_input else NOTHING
+    report.compare_result(call.address, call.actor, record, result, given)
     return result

@@ -38,7 +38,7 @@ def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -
     found = [changed(scope.live, call, record, encoded)]
     if is_moved(record, scope.reached):
         found.append("it is now called behind what was recorded after it")
-    if record.beside == 0:
+    if record.is_alone:
         scope.reached = record.order
     what = " and ".join(each for each in found if each)
     if what:

@@ -113,7 +113,7 @@ def _found_quickly(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline
         if found is None:
             continue
         if not point.again and names_declared_once():
-            if found.beside:
+            if not found.is_settled_with_all:
                 return None  # What started after it may stand anywhere.
             _require_not_begun_behind(reader, parts, found, point)
         last = last_shared(found, itertools.chain([found], reader.stream(found.seq, _FOLLOWING)))

@@ -95,6 +95,8 @@ class LiveState:
         self.turn_began = 0.0
         self.under_way = 0
         """How many calls are being executed, with those that enclose them."""
+        self.has_failed = False
+        """Whether any call has failed here: it may fail the run, and be tried again later."""
         self.resume_from_address: str | None = None
         """Where the run is to be run on from, until that call is reached."""
         self.repeats_once = False
@@ -149,7 +151,6 @@ class LiveState:
         causes: tuple[str, ...] = (),
         artifacts: tuple[str, ...] = (),
         update: StateUpdate | None = None,
-        is_in_order: bool = True,
     ) -> asyncio.Future[None] | None:
         """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
         with self._lock:
@@ -159,11 +160,10 @@ class LiveState:
             address, _, order, version, fingerprint, input_, named = start
             seq = self.history.position + 1
             behind = seq - order
-            beside = self.under_way - 1 - scope.depth if is_in_order and not scope.is_mixed else -1
             self._frame(
                 EventRecord(
                     *(seq, address, status, at, behind, 1, duration_s, version, fingerprint, input_),
-                    *(result, error, causes, named + artifacts, beside),
+                    *(result, error, causes, named + artifacts, self._beside(scope)),
                 ),
                 bodies,
             )
@@ -172,6 +172,13 @@ class LiveState:
             except HoldfastError as refusal:
                 self.refuse_writes(refusal)
                 raise
+
+    def _beside(self, scope: Scope) -> int:
+        """What the record of a call that was made there says of the calls beside it."""
+        if scope.is_mixed:
+            return -1
+        others = self.under_way - 1 - scope.depth
+        return -2 - others if self.has_failed or self.history.to_retry else others
 
     def write_start(self, child: Scope) -> asyncio.Future[None] | None:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""

@@ -28,6 +28,7 @@ from holdfast.engine.scope import Scope, Start
 from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.journal.replay import Decision, decide
 from holdfast.model import EventNotice, EventRecord, ExecutionStatus, ReplayMode, StateStatus, fingerprint
+from holdfast.model.records import ALONE
 
 if TYPE_CHECKING:
     from holdfast.engine.actors import Actor
@@ -64,8 +65,8 @@ async def perform(
             if live.rehearsal.reuse(scope, record):
                 return values.decode(record.result)
         # A call that was made by itself is held to the order in which it was recorded.
-        elif record.beside or order > scope.reached:
-            if not record.beside:
+        elif record.beside not in ALONE or order > scope.reached:
+            if record.beside in ALONE:
                 scope.reached = order
             live.given += 1
             return values.decode(record.result)
@@ -132,8 +133,6 @@ async def _execute(
         check_new(scope, call)
     else:
         scope.reached = max(scope.reached, record.order)
-        # What is tried again has a later start than the calls that the code makes after it.
-        call.is_in_order = had_inside
         if is_going_on:
             check_going_on(live, call, record, encoded)
     if actor.once and not is_going_on and (durable := live.write_start(child)) is not None:
@@ -164,7 +163,6 @@ async def _execute(
         *(scope, start, _COMPLETED, at, call.execution_time, encoded_result),
         artifacts=results,
         update=update,
-        is_in_order=call.is_in_order,
     )
     if durable is not None:
         await durable
@@ -190,8 +188,8 @@ async def _begin(
     named = await live.put_artifacts(pending) if pending else ()
     # An input that is recorded tells itself from others; only in its place is a fingerprint needed.
     what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
-    # What has an inside keeps its start, also where it is tried again: all that is inside started after it.
-    order = record.order if record is not None and call.address in live.history.started else live.next_order()
+    # What is gone on with or tried again keeps its start: all that is inside it, or comes after it, started later.
+    order = live.next_order() if record is None else record.order
     start = Start(call.address, live.clock.now(), order, actor.version, what, input_, named)
     child = scope.inside(call.path)
     if not is_going_on:
@@ -213,6 +211,7 @@ async def _settle_failure(
     scope: Scope, child: Scope, call: Call, start: Start, error: Exception, duration_s: float
 ) -> None:
     live = scope.live
+    live.has_failed = True
     call.execution_time = duration_s
     failure = failure_of(error, live.secrets)
     causes = causes_of(error, child.failed or [])
@@ -224,7 +223,6 @@ async def _settle_failure(
         error=failure,
         causes=causes,
         update=update,
-        is_in_order=call.is_in_order,
     )
     if durable is not None:
         await durable

@@ -14,7 +14,7 @@ from holdfast.artifacts.stored_values import StoredValues
 from holdfast.codec.differences import differences
 from holdfast.errors import HoldfastError, NotRecorded
 from holdfast.journal.history import History
-from holdfast.journal.rehearsal import NOWHERE, Made, Site, divergences, is_as_recorded, unreached_by
+from holdfast.journal.rehearsal import NOWHERE, Made, Rehearsing, Site, divergences, is_as_recorded, unreached_by
 from holdfast.journal.replay import drift
 from holdfast.model import EventRecord, ExecutionStatus, Finding, RehearsalReport, Rehearsed, fingerprint
 
@@ -38,6 +38,7 @@ class Rehearsal:
         """The scope and the address is enough of a call that is simply given again."""
         self._sites: dict[str, Site] = {}
         self._entered: dict[str, Site] = {}
+        self._ended: set[str] = set()
         self._is_all_reused = True
         self.error: str | None = None
         """What the code failed of, where the recorded run had not."""
@@ -96,6 +97,10 @@ class Rehearsal:
             function = function.func
         self._entered[call.path] = _end_of(getattr(function, "__code__", None))
 
+    def ended(self, call: Call) -> None:
+        """Take note that the code of an agent has come to its end."""
+        self._ended.add(call.path)
+
     async def missing(self, scope: Scope, call: Call) -> NotRecorded:
         """Take note of a call that has no recorded outcome, and give the error for it.
 
@@ -119,16 +124,24 @@ class Rehearsal:
         made = [Made(*each, Finding.REUSED) if isinstance(each, tuple) else each for each in self._made]
         settled = {address: record for address, record in latest.items() if record.status in _SETTLED}
         unreached = unreached_by(made, settled, self._entered)
-        starts = {record.order for record in self._history.events()}
-        found = divergences(made, settled, unreached, self._entered, self._sites, starts, has_ended)
         missing = next((call for call in made if call.finding is Finding.MISSING), None)
+        over = Rehearsing(
+            made=made,
+            recorded=settled,
+            starts={record.order for record in self._history.events()},
+            sites=self._sites,
+            entered=self._entered,
+            # Code that no agent encloses has ended when somebody asks, unless it was stopped.
+            ended=self._ended | {""} if missing is None else self._ended,
+            has_ended=has_ended,
+        )
         return RehearsalReport(
             state_id=self._history.state_id,
             calls=(
                 *(self._rehearsed(call) for call in made),
                 *(Rehearsed(record.address, Finding.UNREACHED) for record in unreached),
             ),
-            divergences=tuple(found),
+            divergences=tuple(divergences(over, unreached)),
             goes_on_at=None if missing is None else self._rehearsed(missing),
             error=self.error,
         )

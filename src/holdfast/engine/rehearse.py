@@ -21,10 +21,12 @@ async def rehearse_agent(scope: Scope, call: Call, record: EventRecord, encoded:
     rehearsal.given(scope, call, record, encoded)
     rehearsal.entering(call)
     try:
-        return await run_handler(scope.inside(call.path), call)
+        result = await run_handler(scope.inside(call.path), call)
     except NotRecorded:
         raise
     except Exception as error:
         if record.status is ExecutionStatus.COMPLETED and rehearsal.error is None:
             rehearsal.error = f"{call.address}: {type(error).__name__}: {error}"
         raise
+    rehearsal.ended(call)
+    return result

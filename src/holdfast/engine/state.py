@@ -272,13 +272,18 @@ class ExecutionState:
 
         The contents of its artifacts are in it, and so in memory, unless they are left out. Raises ArtifactMissing.
         """
-        live = self._live
-        records = tuple(live.history.journal)
+        live, history = self._live, self._live.history
+        records, timeline = tuple(history.journal), live.header.timeline
+        if live.next_timeline is not None:
+            # Loaded at an earlier point: what it would go on with is what it is.
+            timeline = len(records) + 1
+            number = history.timelines.current + 1
+            records += tuple(live.next_timeline.records(timeline, live.clock.now(), number))
         contents = {
             artifact_id: b"".join(live.stored.stored_content(artifact_id))
             for artifact_id in (sorted(named_by(records)) if with_artifacts else ())
         }
-        header = msgspec.structs.replace(live.header, position=live.history.position)
+        header = msgspec.structs.replace(live.header, position=len(records), timeline=timeline)
         return StateSnapshot(header=header, records=records, artifacts=contents)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.codec.differences import differences
 from holdfast.codec.shapes import shape_differences
+from holdfast.engine.replacement import NOTHING
 from holdfast.errors import ValueNotReadable
 from holdfast.journal.history import History
 from holdfast.model import (
@@ -95,7 +96,7 @@ class ValidationReport:
         actor: Actor[..., Any],
         record: EventRecord | None,
         result: object,
-        other_input: bytes | None = None,
+        other_input: object = NOTHING,
     ) -> None:
         """``other_input`` is what the call was given, where that is not what is recorded.
 
@@ -109,7 +110,7 @@ class ValidationReport:
         recorded = result if is_same else self._recorded(record)
         found = list(self._input_differences(record, other_input))
         if not is_same:
-            level = self._level(actor, other_input is not None)
+            level = self._level(actor, other_input is not NOTHING)
             found += self._differences(actor, level, record, recorded, result)
             self._has_varied = self._has_varied or (level is not DeterminismLevel.STRICT and not found)
         self._settle(address, recorded, result, found)
@@ -146,12 +147,12 @@ class ValidationReport:
         is_affected = self._has_varied and (has_other_input or actor.is_agent)
         return DeterminismLevel.NON_DETERMINISTIC if is_affected else DeterminismLevel.STRICT
 
-    def _input_differences(self, record: EventRecord, other_input: bytes | None) -> list[Difference]:
-        if other_input is None or self._has_varied:
+    def _input_differences(self, record: EventRecord, other_input: object) -> list[Difference]:
+        if other_input is NOTHING or self._has_varied:
             return []
         if record.input is None:
             return [Difference("input", "what is recorded", "another one")]
-        return differences(self._read(record.input), self._read(other_input), "input", most=MOST)
+        return differences(self._read(record.input), other_input, "input", most=MOST)
 
     def _differences(
         self, actor: Actor[..., Any], level: DeterminismLevel, record: EventRecord, recorded: Any, result: object

@@ -25,7 +25,7 @@ def is_direct(address: str, prefix: str) -> bool:
 
 def is_moved(record: EventRecord, reached: int) -> bool:
     """Whether a call, made by itself, stands in the journal before one of its scope that was given already."""
-    return record.beside == 0 and record.order < reached
+    return record.is_alone and record.order < reached
 
 
 class PassedOver(msgspec.Struct, frozen=True):
@@ -53,9 +53,9 @@ def passed_over(records: Sequence[Record], until: int, prefix: str, reached: int
             orders.add(record.order)
             if is_direct(record.address, prefix):
                 is_any = True
-                if record.beside == 0 and (found is None or record.order < found.order):
+                if record.is_alone and (found is None or record.order < found.order):
                     found = record
-        elif record.beside == 0 and not _encloses(record.address, prefix):
+        elif record.is_alone and not _encloses(record.address, prefix):
             break
     else:
         if len(records) > MOST_LOOKED_AT:

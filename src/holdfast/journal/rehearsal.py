@@ -7,13 +7,14 @@ concurrent code records depends on timing, so calls that were not made by themse
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from holdfast.journal.address import SEPARATOR
 from holdfast.journal.drift import is_start_missing
 from holdfast.model import EventRecord, ExecutionStatus, Finding, Rehearsed
+from holdfast.model.records import ALONE
 
 Site = tuple[str, int]
 """A file and a line of the user's code."""
@@ -45,7 +46,7 @@ def is_as_recorded(calls: Iterable[tuple[str, str]], recorded: Mapping[str, Even
         if record is None:
             return False
         count += 1
-        if record.beside == 0:
+        if record.beside in ALONE:
             order = record.seq - record.behind
             if order < reached.get(prefix, 0):
                 return False
@@ -53,58 +54,62 @@ def is_as_recorded(calls: Iterable[tuple[str, str]], recorded: Mapping[str, Even
     return count == len(recorded)
 
 
-def divergences(
-    made: Sequence[Made],
-    recorded: Mapping[str, EventRecord],
-    unreached: Sequence[EventRecord],
-    entered: Mapping[str, Site],
-    sites: Mapping[str, Site],
-    starts: Collection[int],
-    has_ended: bool,
-) -> list[Rehearsed]:
+class Rehearsing(msgspec.Struct, frozen=True, kw_only=True):
+    """A rehearsal that is over, as it is judged."""
+
+    made: Sequence[Made]
+    """The calls that the code made, in order."""
+    recorded: Mapping[str, EventRecord]
+    """The calls that have an outcome, by address."""
+    starts: Collection[int]
+    """Which of the starts are recorded."""
+    sites: Mapping[str, Site]
+    """Where each call is made."""
+    entered: Mapping[str, Site]
+    """The paths of the calls whose code ran, with where that ends."""
+    ended: Collection[str]
+    """Of these, the ones whose code ran to its end."""
+    has_ended: bool
+    """Whether the recorded run has ended."""
+
+    def reached(self, prefix: str) -> int:
+        """The latest start among the recorded calls of a scope that were made."""
+        calls = (self.recorded.get(call.address) for call in self.made if call.prefix == prefix)
+        return max((record.order for record in calls if record is not None), default=0)
+
+    def site(self, address: str) -> Site:
+        return self.sites.get(address, NOWHERE)
+
+
+def divergences(over: Rehearsing, unreached: Sequence[EventRecord]) -> list[Rehearsed]:
     """All divergences, in the order in which the code comes to them.
 
-    ``entered`` are the paths of the calls whose code ran, with where that ends; ``sites`` says where each call is made,
-    ``starts`` which of the starts are recorded. A rehearsal ends where a call has no outcome. That is no divergence
-    where the run has not ended and goes on there, where the call is recorded as failed and is tried again, or where it
-    may have been cancelled; and then what it did not reach behind that call is none either.
+    A rehearsal ends where a call has no outcome. That is no divergence where the run has not ended and goes on there,
+    where the call is recorded as failed and is tried again, or where it may have been cancelled. What it did not reach
+    is one only where the code went on to something later, or came to its end.
     """
     found: list[tuple[int, Rehearsed]] = []
-    ends: list[tuple[str, int]] = []
-    for index, call in enumerate(made):
+    for index, call in enumerate(over.made):
         if call.finding in (Finding.INPUT_DRIFTED, Finding.VERSION_CHANGED):
-            found.append((index, _rehearsed(call.address, call.finding, call.detail, sites)))
-        elif call.finding is Finding.MISSING:
-            failed = recorded.get(call.address)
-            ends.append((call.prefix, 0 if failed is None else failed.order))
-            if failed is None and _is_new(call, made[:index], recorded, unreached, starts, has_ended):
-                detail = _in_place_of(call, unreached)
-                found.append((index, _rehearsed(call.address, Finding.MISSING, detail, sites)))
-    found += _moved(made, recorded, sites)
-    for record in unreached:
-        if not any(record.address.startswith(prefix) and record.order > order for prefix, order in ends):
-            found.append(_lost(record, made, recorded, entered, sites))
+            found.append((index, Rehearsed(call.address, call.finding, call.detail, *over.site(call.address))))
+        elif call.finding is Finding.MISSING and call.address not in over.recorded and _is_new(call, over, unreached):
+            detail = _in_place_of(call, unreached)
+            found.append((index, Rehearsed(call.address, Finding.MISSING, detail, *over.site(call.address))))
+    found += _moved(over)
+    found += (lost for record in unreached if (lost := _lost(record, over)) is not None)
     return [each for _, each in sorted(found, key=lambda item: item[0])]
 
 
-def _is_new(
-    call: Made,
-    before: Sequence[Made],
-    recorded: Mapping[str, EventRecord],
-    unreached: Sequence[EventRecord],
-    starts: Collection[int],
-    has_ended: bool,
-) -> bool:
+def _is_new(call: Made, over: Rehearsing, unreached: Sequence[EventRecord]) -> bool:
     """Whether a call that is not recorded has come in since, and was not under way or cancelled."""
-    behind = next((record for record in unreached if _prefix(record.address) == call.prefix), None)
-    if behind is None:
-        return has_ended
-    scope = (recorded[each.address].order for each in before if each.prefix == call.prefix and each.address in recorded)
-    return not is_start_missing(starts, max(scope, default=behind.order - 1), behind.order)
-
-
-def _rehearsed(address: str, finding: Finding, detail: str, sites: Mapping[str, Site]) -> Rehearsed:
-    return Rehearsed(address, finding, detail, *sites.get(address, NOWHERE))
+    reached = over.reached(call.prefix)
+    behind = (record for record in unreached if _prefix(record.address) == call.prefix and record.order > reached)
+    first = next(behind, None)
+    if first is None:
+        return over.has_ended
+    # In a run that has not ended it may have been under way beside a call that has.
+    is_certain = over.has_ended or first.is_alone
+    return is_certain and not is_start_missing(over.starts, reached or first.order - 1, first.order)
 
 
 def unreached_by(
@@ -137,45 +142,43 @@ def _in_place_of(call: Made, unreached: Sequence[EventRecord]) -> str:
     return "nothing is recorded there"
 
 
-def _moved(
-    made: Sequence[Made], recorded: Mapping[str, EventRecord], sites: Mapping[str, Site]
-) -> Iterable[tuple[int, Rehearsed]]:
+def _moved(over: Rehearsing) -> Iterator[tuple[int, Rehearsed]]:
     """For each scope the first call that is made before one that was recorded before it."""
-    earliest: dict[str, tuple[int, str]] = {}
+    told: set[str] = set()
     seen: dict[str, list[tuple[int, int, str]]] = {}
-    for index, call in enumerate(made):
-        record = recorded.get(call.address)
-        if record is None or record.beside != 0:
+    for index, call in enumerate(over.made):
+        record = over.recorded.get(call.address)
+        if record is None or not record.is_alone:
             continue
         before = seen.setdefault(call.prefix, [])
-        if before and record.order < before[-1][0] and call.prefix not in earliest:
+        if before and record.order < before[-1][0] and call.prefix not in told:
             at, address = next((at, address) for order, at, address in before if order > record.order)
-            earliest[call.prefix] = (at, address)
+            told.add(call.prefix)
             detail = f"{call.address} was recorded before it"
-            yield at, _rehearsed(address, Finding.MOVED, detail, sites)
+            yield at, Rehearsed(address, Finding.MOVED, detail, *over.site(address))
         before.append((record.order, index, call.address))
 
 
-def _lost(
-    record: EventRecord,
-    made: Sequence[Made],
-    recorded: Mapping[str, EventRecord],
-    entered: Mapping[str, Site],
-    sites: Mapping[str, Site],
-) -> tuple[int, Rehearsed]:
-    """A recorded call that is no longer made: seen at the call that is made in its place, or where its scope ends."""
+def _lost(record: EventRecord, over: Rehearsing) -> tuple[int, Rehearsed] | None:
+    """A recorded call that is no longer made: seen at the call that is made in its place, or where its scope ends.
+
+    None where neither was come to.
+    """
     prefix = _prefix(record.address)
-    for index, call in enumerate(made):
-        behind = recorded.get(call.address)
-        if call.prefix == prefix and (behind is None or behind.order > record.order):
+    for index, call in enumerate(over.made):
+        behind = over.recorded.get(call.address)
+        if call.prefix == prefix and behind is not None and behind.order > record.order:
             detail = f"{call.address} is called in its place"
-            return index, Rehearsed(record.address, Finding.UNREACHED, detail, *sites.get(call.address, NOWHERE))
+            return index, Rehearsed(record.address, Finding.UNREACHED, detail, *over.site(call.address))
     path = prefix.removesuffix(SEPARATOR)
-    while path and path not in entered:
+    while path and path not in over.entered:
         path = path.rpartition(SEPARATOR)[0]
-    last = max((index for index, call in enumerate(made) if call.prefix.startswith(prefix)), default=len(made))
+    if path not in over.ended:
+        return None
+    inside = (index for index, call in enumerate(over.made) if call.prefix.startswith(prefix))
+    last = max(inside, default=len(over.made))
     detail = f"{path or 'the run'} ends without calling it"
-    return last + 1, Rehearsed(record.address, Finding.UNREACHED, detail, *entered.get(path, NOWHERE))
+    return last + 1, Rehearsed(record.address, Finding.UNREACHED, detail, *over.entered.get(path, NOWHERE))
 
 
 def _prefix(address: str) -> str:

@@ -52,7 +52,7 @@ def _is_final(found: EventRecord, part: Part, window: Sequence[Record]) -> bool:
     inside = found.address.rpartition(SEPARATOR)[0] + SEPARATOR
     before = next((each for each in window if each.seq == found.seq - 1), None)
     has_none = type(before) is EventRecord and not before.address.startswith(inside)
-    return found.order < part.below and found.beside == 0 and has_none
+    return found.order < part.below and found.is_alone and has_none
 
 
 def _first_number(address: str) -> int:
@@ -91,15 +91,15 @@ def last_shared(found: EventRecord, following: Iterable[Record]) -> int:
     """Up to which record a fork at an event shares the journal.
 
     ``following`` are the records from the event's own on. All that started before the event is shared, also what ended
-    only later, beside it. Where a record says that nothing else was under way, nothing of that kind comes behind it,
-    and no more is asked for.
+    only later, beside it. Where a record says that nothing else was under way or is to be tried again, nothing of that
+    kind comes behind it, and no more is asked for.
     """
     order, last = found.order, found.seq - 1
     for record in following:
         if type(record) is EventRecord:
-            if record.beside == 0:
-                break
             if record.order < order:
                 last = record.seq
+            if record.is_settled_with_all:
+                break
     # The first record is shared in any case: the input of a run stands there.
     return max(1, last)

@@ -20,6 +20,10 @@ def fingerprint(encoded: bytes) -> bytes:
     return hashlib.sha256(encoded).digest()[:16]
 
 
+ALONE = (0, -2)
+"""The values of ``EventRecord.beside`` that say that nothing else was under way."""
+
+
 class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How an event failed: readable by people, and rebuilt as an exception where that is possible."""
 
@@ -61,8 +65,19 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     artifacts: tuple[str, ...] = ()
     """The ids of the artifacts that the input and the result name."""
     beside: int = -1
-    """Of an outcome: how many calls were under way beside it and those that enclose it; -1 where that is not known, or
-    where the call was made later than its place in the code, because it was tried again."""
+    """Of an outcome: how many calls were under way beside it and those that enclose it. Below -1: so many less 2, with
+    the sign changed, after a call had failed that may yet be tried again. -1: that is not known, or the call was made
+    later than its place in the code."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing else was under way, so that its place among other such calls was decided by the code."""
+        return self.beside in ALONE
+
+    @property
+    def is_settled_with_all(self) -> bool:
+        """Whether every call that had started by then has its last outcome, but for those that enclose this one."""
+        return self.beside == 0
 
     @property
     def input_fingerprint(self) -> bytes:
@@ -71,7 +86,7 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
 
     @property
     def order(self) -> int:
-        """The how-manieth start in its state this attempt was."""
+        """The how-manieth start in its state that of the call was. It keeps it when it is gone on with or tried again."""
         return self.seq - self.behind
 
     @property

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.journal.rehearsal import Made, Site, divergences, is_as_recorded, unreached_by
+from holdfast.journal.rehearsal import Made, Rehearsing, Site, divergences, is_as_recorded, unreached_by
 from holdfast.model import EventRecord, ExecutionStatus, Finding, Rehearsed
 
 E = ExecutionStatus
@@ -31,8 +31,16 @@ def found(
     sites: dict[str, Site] = {call.address: ("code.py", line) for line, call in enumerate(calls, 10)}
     ends: dict[str, Site] = dict.fromkeys(entered, ("code.py", 99))
     unreached = unreached_by(calls, records, ends)
-    starts = {1, *(record.order for record in records.values())}
-    return divergences(calls, records, unreached, ends, sites, starts, has_ended)
+    over = Rehearsing(
+        made=calls,
+        recorded=records,
+        starts={1, *(record.order for record in records.values())},
+        sites=sites,
+        entered=ends,
+        ended=() if any(call.finding is Finding.MISSING for call in calls) else entered,
+        has_ended=has_ended,
+    )
+    return divergences(over, unreached)
 
 
 def summary(
