@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,7 +19,6 @@ from holdfast import (
     MemoryArtifactBackend,
     MemoryStateBackend,
     ReplayMode,
-    SQLiteStateBackend,
     StateBackend,
     StateMetadata,
     StateSnapshot,
@@ -40,13 +37,6 @@ executions: Counter[str] = Counter()
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     executions.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBackend]:
-    made = MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "s.db", "normal")
-    with made as opened:
-        yield opened
 
 
 @tool

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,9 +18,7 @@ from holdfast import (
     ExecutionState,
     ExecutionStatus,
     Holdfast,
-    MemoryStateBackend,
     Secret,
-    SQLiteStateBackend,
     StateBackend,
     StateDiff,
     StatePoint,
@@ -46,18 +42,6 @@ switch: dict[str, Any] = {}
 def fresh() -> None:
     executions.clear()
     switch.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBackend]:
-    made = MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "s.db", "normal")
-    with made as opened:
-        yield opened
-
-
-@pytest.fixture
-def hf(backend: StateBackend) -> Holdfast:
-    return Holdfast(backend)
 
 
 @dataclass

@@ -30,7 +30,6 @@ from holdfast import (
     Holdfast,
     InvalidStateId,
     MemoryStateBackend,
-    SQLiteStateBackend,
     StateBackend,
     StateMetadata,
     StateStatus,
@@ -58,18 +57,6 @@ def fresh() -> None:
     executions.clear()
     failing.clear()
     switch.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBackend]:
-    made = MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "s.db", "normal")
-    with made as opened:
-        yield opened
-
-
-@pytest.fixture
-def hf(backend: StateBackend) -> Holdfast:
-    return Holdfast(backend)
 
 
 @dataclass

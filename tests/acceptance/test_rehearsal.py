@@ -219,13 +219,6 @@ def named(change: Change) -> str:
     return change.name.replace(" ", "-")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBackend]:
-    made = MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "s.db", "normal")
-    with made as opened:
-        yield opened
-
-
 class Versions:
     """The program as it was, and as it is after a change: modules of files in a folder."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -22,7 +20,6 @@ from holdfast import (
     Holdfast,
     LeaseHeld,
     MemoryStateBackend,
-    SQLiteStateBackend,
     StateBackend,
     StateStatus,
     UnknownAddress,
@@ -46,18 +43,6 @@ def fresh() -> None:
     executions.clear()
     failing.clear()
     switch.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBackend]:
-    made = MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "s.db", "normal")
-    with made as opened:
-        yield opened
-
-
-@pytest.fixture
-def hf(backend: StateBackend) -> Holdfast:
-    return Holdfast(backend)
 
 
 @tool

@@ -6,11 +6,9 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,6 @@ from holdfast import (
     NotChecked,
     Outcome,
     ReplayMode,
-    SQLiteStateBackend,
     StateBackend,
     StateStatus,
     Tool,
@@ -50,13 +47,6 @@ switch: dict[str, Any] = {}
 def fresh() -> None:
     executions.clear()
     switch.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBackend]:
-    made = MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "s.db", "normal")
-    with made as opened:
-        yield opened
 
 
 @dataclass

@@ -86,7 +86,7 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
 
     @property
     def order(self) -> int:
-        """The how-manieth start in its state that of the call was. It keeps it when it is gone on with or tried again."""
+        """The how-manieth start in its state that of the call was. It keeps it when it is tried again."""
         return self.seq - self.behind
 
     @property
