@@ -5,7 +5,8 @@ from __future__ import annotations
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.contract import StateBackend
 from holdfast.engine.reading import JournalReader
-from holdfast.model import Lineage, StateHeader
+from holdfast.journal.timeline import TimelineIndex
+from holdfast.model import Lineage, StateHeader, Timeline, TimelineRecord
 
 _ALL = 1 << 62
 
@@ -32,8 +33,17 @@ def _branch(
         state_id=state_id,
         status=None if header is None else header.status,
         parent_state_id=None if header is None else header.metadata.parent_state_id,
-        timelines=()
-        if header is None
-        else tuple(JournalReader(backend, stored, header).history()[0].listed_timelines()),
+        timelines=() if header is None else tuple(_timelines(backend, stored, header)),
         children=tuple(_branch(backend, stored, child.state_id, child, seen) for child in children),
     )
+
+
+def _timelines(backend: StateBackend, stored: StoredValues, header: StateHeader) -> list[Timeline]:
+    index = TimelineIndex()
+    index.position = header.position
+    # Most states have been on one timeline all their life, and need not be read for that.
+    if header.timeline:
+        for record in JournalReader(backend, stored, header).stream():
+            if type(record) is TimelineRecord:
+                index.add(record)
+    return index.listed()

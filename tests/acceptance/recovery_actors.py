@@ -1,4 +1,4 @@
-"""The actors that the seed documents use without showing them, under the names that they have there."""
+"""Actors of the explicit form that the stories of state recovery use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The seed documents: every snippet of the new system in 000, 001 and 003, as it is written there.
+"""State recovery as users of the explicit form write it: save, restore, replay, run on from an address, validate.
 
-``FileSystemStateBackend`` does not exist yet: a factory of that name gives an SQLite store in the folder that the
-document names. Otherwise only imports are changed, and a flush of the bus is added where its notices are counted.
+``FileSystemStateBackend`` does not exist yet: a factory of that name gives an SQLite store in the folder that is named.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acceptance.seed_actors import (
+from acceptance.recovery_actors import (
     AddOneActor,
     AddTenActor,
     AnalyzeDataActor,
@@ -54,7 +53,7 @@ def FileSystemStateBackend(folder: str = ".state_store") -> StateBackend:
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each document begins in an empty folder."""
+    """Each story begins in an empty folder."""
     monkeypatch.chdir(tmp_path)
     executions.clear()
     failing.clear()
@@ -143,7 +142,7 @@ def test_001_test_1_basic_replay() -> None:
         result1_replay = await event1_replay(SimpleInput(value=5), None, restored_state)
 
         assert result1_replay.result.result == 6
-        assert event1_replay.is_replayed == True  # noqa: E712  # as the document has it
+        assert event1_replay.is_replayed == True  # noqa: E712  # as users write it
         assert event1_replay.execution_time == 0.0
 
     asyncio.run(main())
@@ -178,17 +177,17 @@ def test_001_test_2_resume_from_specific_address() -> None:
         event1_replay = ExecutionEvent(actor=AddOneActor())
         result1_replay = await event1_replay(SimpleInput(value=10), None, restored_state)
         assert result1_replay.result.result == 11  # Cached
-        assert event1_replay.is_replayed == True  # noqa: E712  # as the document has it
+        assert event1_replay.is_replayed == True  # noqa: E712  # as users write it
 
         event2_replay = ExecutionEvent(actor=MultiplyByTwoActor())
         result2_replay = await event2_replay(SimpleInput(value=100), None, restored_state)  # NEW INPUT!
         assert result2_replay.result.result == 200  # Re-executed with new input
-        assert event2_replay.is_replayed == False  # noqa: E712  # as the document has it
+        assert event2_replay.is_replayed == False  # noqa: E712  # as users write it
 
         event3_replay = ExecutionEvent(actor=AddTenActor())
         result3_replay = await event3_replay(SimpleInput(value=200), None, restored_state)
         assert result3_replay.result.result == 210  # NEW TIMELINE
-        assert event3_replay.is_replayed == False  # noqa: E712  # as the document has it
+        assert event3_replay.is_replayed == False  # noqa: E712  # as users write it
         assert restored_state.resume_from_address is None  # Cleared
 
     asyncio.run(main())
@@ -219,12 +218,12 @@ def test_001_test_3_validation_mode() -> None:
         event1_val = ExecutionEvent(actor=AddOneActor())
         result1_val = await event1_val(SimpleInput(value=5), None, restored_state)
         assert result1_val.result.result == 6
-        assert event1_val.is_replayed == False  # noqa: E712  # as the document has it
+        assert event1_val.is_replayed == False  # noqa: E712  # as users write it
 
         event2_val = ExecutionEvent(actor=MultiplyByTwoActor())
         result2_val = await event2_val(SimpleInput(value=6), None, restored_state)
         assert result2_val.result.result == 12
-        assert event2_val.is_replayed == False  # noqa: E712  # as the document has it
+        assert event2_val.is_replayed == False  # noqa: E712  # as users write it
 
         # Results compared with historical values
         assert restored_state.validation is not None
