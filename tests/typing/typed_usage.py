@@ -5,7 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_type
 
-from holdfast import Holdfast, StateHeader, StateMetadata, StateStatus, agent, llm, register_type, tool
+from holdfast import (
+    Checked,
+    Checkpoint,
+    DeterminismLevel,
+    Holdfast,
+    Lineage,
+    Mismatch,
+    RerunPlan,
+    StateDiff,
+    StateHeader,
+    StateMetadata,
+    StatePoint,
+    StateStatus,
+    Timeline,
+    agent,
+    llm,
+    register_type,
+    tool,
+)
 
 
 @dataclass(frozen=True)
@@ -105,6 +123,37 @@ def plain_verbs_are_typed(hf: Holdfast) -> None:
     assert_type(hf.list_states()[0].status, StateStatus)
 
 
+@tool(once=True)
+async def charge(amount: int) -> str:
+    return f"receipt {amount}"
+
+
+@llm(determinism=DeterminismLevel.NON_DETERMINISTIC)
+async def think(page: Page) -> str:
+    return page.text
+
+
+@tool(tolerance=1e-3, compare=lambda recorded, actual: abs(recorded - actual) < 1)
+async def measure(page: Page) -> float:
+    return float(len(page.text))
+
+
+async def time_travel_is_typed(hf: Holdfast) -> None:
+    assert_type(await charge(3), str)
+    assert_type(await measure(Page("u", "kelp")), float)
+    assert_type(await hf.rerun("x", "fetch", agent=research), Report)
+    assert_type(await hf.rerun("x", at="fetch", replace=Page("u", ""), agent=survey), dict[str, int])
+    assert_type(hf.plan_rerun("x", at="fetch"), RerunPlan)
+    assert_type(hf.fork("x", at="fetch", replace=Page("u", "")), str)
+    assert_type(hf.timelines("x"), list[Timeline])
+    assert_type(hf.checkpoints("x"), list[Checkpoint])
+    assert_type(hf.lineage("x"), Lineage)
+    assert_type(hf.diff("x:1", StatePoint("x", timeline=2)), StateDiff)
+    assert_type(await hf.validate("x"), Checked)
+    assert_type((await hf.validate(["x"])).mismatches, list[Mismatch])
+    assert_type(await hf.rehearse(hf.list_states()), Checked)
+
+
 # An ignore that hides nothing is itself an error, so each of these lines must be wrong.
 async def wrong_usage_is_an_error(hf: Holdfast) -> None:
     await fetch(3)  # pyright: ignore[reportArgumentType] -- a str is wanted
@@ -115,5 +164,7 @@ async def wrong_usage_is_an_error(hf: Holdfast) -> None:
     fetch.call(3)  # pyright: ignore[reportArgumentType] -- a str is wanted
     await fetch.options(key="x")(3)  # pyright: ignore[reportArgumentType] -- a str is wanted
     await fetch.options(kee="x")("u")  # pyright: ignore[reportCallIssue] -- there is no such option
+    await hf.rerun("x", agent="research")  # pyright: ignore[reportArgumentType] -- an agent is wanted, not its name
+    hf.fork("x", "fetch", "value")  # pyright: ignore[reportCallIssue] -- a value is given by name
     await hf.run("research", "kelp")  # pyright: ignore[reportArgumentType] -- an agent is wanted, not its name
     assert_type(await research("kelp"), Page)  # pyright: ignore[reportAssertTypeFailure] -- it is a Report

@@ -147,7 +147,10 @@ class Actor(Generic[P, R]):
         preconditions: Sequence[Condition] | None = None,
         postconditions: Sequence[Condition] | None = None,
         is_artifact: bool | None = None,
+        once: bool | None = None,
         determinism: DeterminismLevel | str | None = None,
+        tolerance: float | None = None,
+        compare: Comparison | None = None,
     ) -> Self:
         """This actor with other options for one call; a key names the address: ``fetch.options(key="page-2")(url)``."""
         changed = copy.copy(self)
@@ -157,7 +160,12 @@ class Actor(Generic[P, R]):
         changed.preconditions = self.preconditions if preconditions is None else tuple(preconditions)
         changed.postconditions = self.postconditions if postconditions is None else tuple(postconditions)
         changed.is_artifact = self.is_artifact if is_artifact is None else is_artifact
-        changed.determinism = self.determinism if determinism is None else DeterminismLevel(determinism)
+        changed.once = self.once if once is None else once
+        # What is said of one call counts by itself: a tolerance there makes it approximate.
+        if determinism is not None or tolerance is not None or compare is not None:
+            changed.determinism = _determinism(changed.name, determinism, tolerance, compare)
+            changed.tolerance = TOLERANCE if tolerance is None else tolerance
+            changed.compare = compare
         changed.label = label(changed.name, changed.key)
         return changed
 
