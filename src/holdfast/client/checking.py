@@ -54,7 +54,7 @@ class Checking(Running):
             except HoldfastError as error:
                 reports[state_id] = NotChecked(state_id, str(error))
             except SystemExit as left:
-                reports[state_id] = NotChecked(state_id, f"its code called sys.exit({left.code!r})")
+                reports[state_id] = NotChecked(state_id, f"Its code called sys.exit({left.code!r}).")
             if on_progress is not None:
                 on_progress(done, len(chosen), state_id)
         return Checked(mode, reports)

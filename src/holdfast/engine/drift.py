@@ -63,7 +63,7 @@ def check_new(scope: Scope, call: Call) -> None:
     scope.has_new = True
     passed = passed_over(live.history.records, live.loaded, scope.prefix, scope.reached)
     scope.is_mixed = passed.is_any
-    if passed.record is not None:
+    if passed.record is not None and scope.tried_again is None:
         _tell(live, call, f"it is not recorded, and {passed.record.address!r} was recorded in its place", "executes")
 
 
@@ -72,7 +72,7 @@ def check_ended(child: Scope, call: Call) -> None:
     live = child.live
     if not live.loaded or live.given == live.settled:
         return
-    missing = no_longer_made(live.history.latest, live.loaded, child.prefix, child.counts)
+    missing = no_longer_made(live.history.latest, live.loaded, child.prefix, child.counts, child.tried_again)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         _tell(live, call, f"it no longer calls {missing[0]!r}{more}", "ended")

@@ -135,6 +135,8 @@ async def _execute(
         scope.reached = max(scope.reached, record.order)
         if is_going_on:
             check_going_on(live, call, record, encoded)
+        elif scope.tried_again is None or record.order < scope.tried_again:
+            scope.tried_again = record.order
     if actor.once and not is_going_on and (durable := live.write_start(child)) is not None:
         await durable
     if live.bus.is_heard:

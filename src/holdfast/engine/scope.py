@@ -45,6 +45,7 @@ class Scope:
         "pending_start",
         "prefix",
         "reached",
+        "tried_again",
     )
 
     def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
@@ -58,6 +59,8 @@ class Scope:
         """Of the recorded calls that were given again here, each by itself when it was made: the latest start."""
         self.has_new = False
         """Whether a call was made here that has no record."""
+        self.tried_again: int | None = None
+        """The earliest start of a failed call that was tried again here: behind it the code may go another way."""
         self.is_mixed = False
         """Whether calls made here stand, in the journal, behind others that the code makes after them."""
         self.event: Scope = self

@@ -84,6 +84,11 @@ def test_recorded_calls_that_were_not_made_are_named() -> None:
     assert [] == lost({"a": 3, "b[k]": 1}, "a", "a#2", "a#3", "b[k]")
 
 
+def test_behind_a_call_that_was_tried_again_the_code_may_go_another_way() -> None:
+    latest = {record.address: record for record in calls("a", "b", "c") if isinstance(record, EventRecord)}
+    assert ["run::a::tool_call"] == no_longer_made(latest, 100, "run::", {"b": 1}, tried_again=3)
+
+
 def test_calls_inside_others_and_later_ones_are_not_missed() -> None:
     assert [] == lost({"inner": 1}, "inner", "inner::x")
     assert ["run::a::tool_call"] == lost({}, "a", "b", until=2)
