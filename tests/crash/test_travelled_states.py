@@ -82,15 +82,6 @@ def recorded(hf: Holdfast, state_id: str, timeline: int) -> set[str]:
 KINDS = ["memory", "normal", "full", "encrypted"]
 
 
-@pytest.fixture(autouse=True)
-def little_to_collect() -> Iterator[None]:
-    """Garbage is collected after every stop, so what was there before is left out of that."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("place", PLACES)
