@@ -35,12 +35,15 @@ When = Literal["before", "after"]
 KEY = new_key()
 EDITED = [700, 701]
 
-# In the middle of a loop, deep inside nested agents, in a branch of a group, and the first call that is made.
-PLACES = [
-    "everything::step#2::tool_call",
-    "everything::inner::step#2::tool_call",
-    "everything::task[chain]#2::step#2::tool_call",
-    "everything::step::tool_call",
+# In the middle of a loop, deep inside nested agents, in a branch of a group, and the first call that is made; and where
+# a result is edited, what of the whole becomes different by that.
+PLACES: list[tuple[str, dict[str, Any]]] = [
+    ("everything::step#2::tool_call", {}),
+    ("everything::inner::step#2::tool_call", {}),
+    ("everything::task[chain]#2::step#2::tool_call", {}),
+    ("everything::step::tool_call", {}),
+    ("everything::inner::agent_call", {"nested": EDITED}),
+    ("everything::plain::tool_call", {"threaded": 1234}),
 ]
 
 
@@ -84,31 +87,33 @@ KINDS = ["memory", "normal", "full", "encrypted"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "edited"), PLACES)
 def test_a_state_that_is_run_on_and_stopped_at_any_write_ends_as_the_undisturbed_one(
-    kind: str, when: When, place: str, tmp_path: Path
+    kind: str, when: When, place: str, edited: dict[str, Any], tmp_path: Path
 ) -> None:
+    options = {"replace": next(iter(edited.values()))} if edited else {}
     numbers = itertools.count()
     stop_at = 0
     while True:
         stop_at += 1
         open_store = opener(kind, tmp_path, numbers)
         hf = holdfast(open_store(), kind)
-        expected = hf.run_sync(everything, 1, state_id="swept")
+        unedited = hf.run_sync(everything, 1, state_id="swept")
         kept = recorded(hf, "swept", 1)
-        plan = hf.plan_rerun("swept", place)
+        plan = hf.plan_rerun("swept", place, **options)
         executions.clear()
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         stopped = holdfast(crashing, kind)
-        result = until_stopped(crashing, lambda hf=stopped: asyncio.run(hf.rerun("swept", place)))
+        result = until_stopped(crashing, lambda hf=stopped: asyncio.run(hf.rerun("swept", place, **options)))
         again = holdfast(open_store(), kind)
+        is_begun = len(again.timelines("swept")) == 2
         if crashing.is_stopped:
-            timelines = again.timelines("swept")
-            on_new = recorded(again, "swept", 2) if len(timelines) == 2 else kept
+            on_new = recorded(again, "swept", 2) if is_begun else kept
             before = executions.copy()
             result = again.run_sync(everything, 1, state_id="swept")
             assert set() == {name for name in on_new if executions[name] != before[name]}, "a recorded result ran again"
-        assert expected == result
+        # Before the new timeline was durable, nothing has happened.
+        assert result == ({**unedited, **edited} if is_begun else unedited)
         assert max(executions.values(), default=0) <= 2, "what was in flight runs at most once more"
         assert StateStatus.COMPLETED is again.show("swept").header.status
         assert kept == recorded(again, "swept", 1), "the old timeline is as it was"

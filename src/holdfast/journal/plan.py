@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from holdfast.journal.address import parse
+from holdfast.journal.address import SEPARATOR, parse
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
 from holdfast.model import EventRecord, EventType, ExecutionStatus, PlannedCalls, RerunPlan
@@ -17,11 +17,15 @@ def plan_of(before: History, new: NewTimeline, once: Collection[tuple[str, Event
     """
     kept = before.on(new.parts).latest
     replaced = new.address if new.replacement is not None else None
+    # What is replaced does nothing any more, and so neither does what it had called.
+    inside = None if replaced is None else replaced.rpartition(SEPARATOR)[0] + SEPARATOR
     reused: list[EventRecord] = []
     again: list[EventRecord] = []
     entered: list[str] = []
     for address, record in before.latest.items():
         now = kept.get(address)
+        if inside is not None and address != replaced and address.startswith(inside):
+            continue
         if now is None and address != replaced:
             again.append(record)
         elif now is not None and now.status is ExecutionStatus.STARTED:

@@ -57,6 +57,11 @@ def test_what_is_replaced_is_not_executed() -> None:
     assert (1, 0, True) == (told.calls_again, told.model_calls_again, told.replaces)
 
 
+def test_what_a_replaced_call_had_called_is_neither_reused_nor_executed() -> None:
+    told = plan("run::agent_call", Replacement(b"x"))
+    assert ([("run", 1)], 0) == ([(calls.actor, calls.calls) for calls in told.reused], told.calls_again)
+
+
 def test_a_plan_marks_what_is_declared_once() -> None:
     assert ["fetch"] == [calls.actor for calls in plan("fetch#2").once_again]
 
