@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.artifacts.stored_values import StoredValues
-from holdfast.codec.comparison.shown import shown
-from holdfast.codec.differences import differences
+from holdfast.engine.comparing import differences, shown
 from holdfast.engine.reading import JournalReader
 from holdfast.errors import HoldfastError, UnknownCheckpoint, UnknownTimeline, UsageError
 from holdfast.journal.diff import Alignment, Pair, Side

@@ -11,7 +11,7 @@ from types import CodeType
 from typing import TYPE_CHECKING
 
 from holdfast.artifacts.stored_values import StoredValues
-from holdfast.codec.differences import differences
+from holdfast.engine.comparing import differences
 from holdfast.errors import HoldfastError, NotRecorded
 from holdfast.journal.history import History
 from holdfast.journal.rehearsal import NOWHERE, Made, Rehearsing, Site, divergences, is_as_recorded, unreached_by

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.artifacts.stored_values import StoredValues
-from holdfast.codec.differences import differences
-from holdfast.codec.shapes import shape_differences
+from holdfast.engine.comparing import differences, shape_differences
 from holdfast.engine.replacement import NOTHING
 from holdfast.errors import ValueNotReadable
 from holdfast.journal.history import History
