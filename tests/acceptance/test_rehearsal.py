@@ -767,3 +767,32 @@ def test_many_states_are_rehearsed_with_one_summary(versions: Versions) -> None:
     assert [(1, 3, "x1"), (2, 3, "missing"), (3, 3, "x0")] == told
     assert (1, ["x1", "missing", "x0"]) == (checked.exit_code, checked.failed)
     assert "3 states rehearsed: 0 went through, 3 did not." == str(checked).splitlines()[-1]
+
+
+def test_a_task_group_that_a_new_call_ends_has_not_failed_by_itself() -> None:
+    @agent
+    async def grouped() -> int:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(inside(is_changed["now"])) for _ in range(2)]
+        return sum(task.result() for task in tasks)
+
+    @tool
+    async def one() -> int:
+        return 1
+
+    @tool
+    async def another() -> int:
+        return 1
+
+    async def inside(has_another: bool) -> int:
+        return await one() + (await another() if has_another else 0)
+
+    is_changed = {"now": False}
+    hf = Holdfast("memory://")
+    hf.run_sync(grouped, state_id="x")
+    is_changed["now"] = True
+    report = asyncio.run(hf.rehearse("x"))["x"]
+    assert isinstance(report, RehearsalReport)
+    assert report.error is None
+    assert report.first_divergence is not None
+    assert "grouped::task[inside]::another::tool_call" == report.first_divergence.address

@@ -52,8 +52,8 @@ async def check_run(writer: Writer, run: Run, header: StateHeader, history: Hist
 
 def _note_failure(live: LiveState, error: Exception) -> None:
     """A failure of the code is in the report of a validation; in a rehearsal it counts where the run had not failed."""
-    if live.rehearsal is not None and live.header.status is StateStatus.COMPLETED and live.rehearsal.error is None:
-        live.rehearsal.error = f"{type(error).__name__}: {error}"
+    if live.rehearsal is not None and live.header.status is StateStatus.COMPLETED:
+        live.rehearsal.failed(f"{type(error).__name__}: {error}")
 
 
 def report_of(live: LiveState) -> Any:

@@ -6,12 +6,12 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING
 
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.engine.comparing import differences
+from holdfast.engine.drift import PACKAGE
 from holdfast.errors import HoldfastError, NotRecorded
 from holdfast.journal.history import History
 from holdfast.journal.rehearsal import NOWHERE, Made, Rehearsing, Site, divergences, is_as_recorded, unreached_by
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.engine.call import Call
     from holdfast.engine.scope import Scope
 
-_PACKAGE = str(Path(__file__).parents[1])
 _MOST = 3
 _IDLE_TURNS = 20
 """After so many turns of the loop in which no call was made, no other branch will make one soon."""
@@ -40,13 +39,14 @@ class Rehearsal:
         self._entered: dict[str, Site] = {}
         self._ended: set[str] = set()
         self._is_all_reused = True
+        self._is_stopped = False
         self.error: str | None = None
         """What the code failed of, where the recorded run had not."""
 
     def note_site(self, address: str) -> None:
         """Take note of the line of the user's code that is making a call."""
         frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the only way to the caller that costs little
-        while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
             frame = frame.f_back
         self._sites[address] = (frame.f_code.co_filename, frame.f_lineno)
 
@@ -101,12 +101,21 @@ class Rehearsal:
         """Take note that the code of an agent has come to its end."""
         self._ended.add(call.path)
 
+    def failed(self, what: str) -> None:
+        """Take note of what code failed of that had not failed when it was recorded.
+
+        Behind a call without an outcome it fails because of that, whatever a task group or its own code made of it.
+        """
+        if self.error is None and not self._is_stopped:
+            self.error = what
+
     async def missing(self, scope: Scope, call: Call) -> NotRecorded:
         """Take note of a call that has no recorded outcome, and give the error for it.
 
         Not before the branches beside it have come as far as they can: the error may end them.
         """
         self._is_all_reused = False
+        self._is_stopped = True
         self._made.append(Made(scope.prefix, call.address, Finding.MISSING))
         idle, seen = 0, len(self._made)
         while idle < _IDLE_TURNS:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.handlers import run_handler
 from holdfast.engine.scope import Scope
-from holdfast.errors import NotRecorded
 from holdfast.model import EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
@@ -22,11 +21,9 @@ async def rehearse_agent(scope: Scope, call: Call, record: EventRecord, encoded:
     rehearsal.entering(call)
     try:
         result = await run_handler(scope.inside(call.path), call)
-    except NotRecorded:
-        raise
     except Exception as error:
-        if record.status is ExecutionStatus.COMPLETED and rehearsal.error is None:
-            rehearsal.error = f"{call.address}: {type(error).__name__}: {error}"
+        if record.status is ExecutionStatus.COMPLETED:
+            rehearsal.failed(f"{call.address}: {type(error).__name__}: {error}")
         raise
     rehearsal.ended(call)
     return result

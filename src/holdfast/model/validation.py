@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -130,8 +129,3 @@ class NotChecked(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"? {self.state_id}: {self.why}"
-
-
-def exit_code(reports: Iterable[Any]) -> int:
-    """0 if all went well, 1 if anything did not: what a gate before a deployment ends with."""
-    return 0 if all(report.is_ok for report in reports) else 1
