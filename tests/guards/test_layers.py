@@ -24,13 +24,14 @@ LAYERS = (
     {"config", "keys", "stores"},
     {"journal", "codec"},
     {"backends"},
+    {"lines"},
     {"model"},
     {"errors"},
 )
 RANK = {name: rank for rank, row in enumerate(reversed(LAYERS)) for name in row}
 
 # What stands lower and is forbidden all the same.
-ALLOWED_ONLY = {"journal": {"model", "errors"}, "codec": {"model", "errors"}}
+ALLOWED_ONLY = {"journal": {"model", "errors"}, "codec": {"model", "errors"}, "lines": {"model", "errors"}}
 
 # What backends may import besides themselves: the contracts, and what all artifact backends do alike.
 SHARED_BY_BACKENDS = {"contract", "artifact_contract", "artifact_rules", "compression"}

@@ -1,0 +1,78 @@
+"""Records of every kind, and the frames that they are stored in, made by hand as the format says."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from holdfast.codec.values import encode
+from holdfast.model import (
+    CheckpointRecord,
+    EventRecord,
+    ExecutionStatus,
+    Failure,
+    Part,
+    Record,
+    StateStatus,
+    StorageRecord,
+    TimelineRecord,
+)
+
+OWNER = "kelp-42"
+CHAIN = bytes.fromhex("1f2e3d4c")
+
+RECORDS: dict[str, Record] = {
+    "a start": EventRecord(1, "research::agent_call", ExecutionStatus.STARTED, 1763428929.0, input=encode(["kelp"])),
+    "a result": EventRecord(
+        3,
+        "research::fetch::tool_call",
+        ExecutionStatus.COMPLETED,
+        1763428929.1,
+        behind=1,
+        duration_s=0.1,
+        input=encode(["kelp/1"]),
+        result=encode("what stands at kelp/1"),
+    ),
+    "a result that is None": EventRecord(4, "a::tool_call", ExecutionStatus.COMPLETED, 5.0, result=encode(None)),
+    "a failure": EventRecord(
+        6,
+        "research::fetch[a%3A]#2::tool_call",
+        ExecutionStatus.FAILED,
+        3.0,
+        attempt=3,
+        version="2",
+        fingerprint=bytes(range(16)),
+        error=Failure("ValueError", "no", "Traceback …\n  line", encode(ValueError("no", (1, 2)))),
+        causes=("a::tool_call", "b::tool_call"),
+        artifacts=("sha256:" + "0" * 64,),
+        beside=-4,
+    ),
+    "a failure without a value": EventRecord(
+        7, "a::tool_call", ExecutionStatus.FAILED, 3.0, error=Failure("ValueError", "no", "")
+    ),
+    "a checkpoint": CheckpointRecord(8, StateStatus.PAUSED, 5.0, '{"tags":["x","ä"],"custom":{"score":0.5}}'),
+    "a checkpoint with other JSON": CheckpointRecord(8, StateStatus.PAUSED, 5.0, '{"score": 1e400, "score": NaN}'),
+    "a value in the storage": StorageRecord(9, "k", 2.0, encode({"a": [1, 2]}), ("sha256:" + "1" * 64,), True, 4),
+    "a value None in the storage": StorageRecord(9, "k", 2.0, encode(None), behind=1),
+    "a deleted key": StorageRecord(10, "k", 4.0, None, behind=1),
+    "a timeline": TimelineRecord(11, 6.0, 2, 1, (Part(1, 4, 0), Part(6, 8, 3)), "a::tool_call", "other"),
+    "a timeline without parts": TimelineRecord(12, 6.0, 1, 1),
+}
+
+
+def framed(body: bytes, version: int = 3, owner: str = OWNER, chain: bytes = CHAIN) -> bytes:
+    """A frame of any version around a body."""
+    kept = bytes([version]) + body
+    if version in (1, 2):
+        return chain + kept
+    return chain + kept[:1] + zlib.crc32(kept, zlib.crc32(owner.encode())).to_bytes(4, "big") + body
+
+
+def frame_of_record(record: Record, version: int = 3, owner: str = OWNER) -> bytes:
+    return framed(msgspec.msgpack.encode(record), version, owner)
+
+
+def frame_of_value(data: bytes) -> bytes:
+    """The frame of an event that has these bytes as its input and its result."""
+    return frame_of_record(EventRecord(1, "a::tool_call", ExecutionStatus.COMPLETED, 1.5, input=data, result=data))
