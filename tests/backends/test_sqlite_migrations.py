@@ -23,7 +23,8 @@ from holdfast.errors import BackendUnavailable
 from holdfast.model import Base, Holder, StateHeader, StateMetadata, StateStatus
 
 SCHEMAS = {
-    version: Path(__file__).with_name(f"schema_version_{version}.sql").read_text(encoding="utf-8") for version in (1, 2)
+    version: Path(__file__).with_name(f"schema_version_{version}.sql").read_text(encoding="utf-8")
+    for version in (1, 2, 3)
 }
 
 CREATED = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)
@@ -61,7 +62,8 @@ def old(tmp_path: Path, version: int) -> Path:
         file.pragma("journal_mode", "wal")
         for key, (state_id, status) in enumerate((("kelp", "running"), ("wrack", "completed")), 1):
             file.execute(
-                "INSERT INTO states VALUES (?, 3, 9e9, ?, ?, ?, 1, ?, 'p', 'm:a', NULL, ?)",
+                "INSERT INTO states (key, fence, lease_until, status, created_at, updated_at, version, state_id, "
+                "pipeline_name, agent, holder, metadata) VALUES (?, 3, 9e9, ?, ?, ?, 1, ?, 'p', 'm:a', NULL, ?)",
                 (key, status, CREATED.timestamp(), CREATED.timestamp(), state_id, '{"tags":["x"],"pipeline_name":"p"}'),
             )
             file.execute("INSERT INTO tags VALUES ('x', ?, ?)", (CREATED.timestamp(), key))
@@ -99,7 +101,7 @@ def test_everything_in_an_older_store_is_still_there(old: Path) -> None:
         assert {"kelp", "wrack"} == {header.state_id for header in backend.list_states(tags=["x"])}
         assert [(seq, b"1:%d" % seq) for seq in range(1, 101)] == backend.read("kelp")
         assert [(seq, b"2:%d" % seq) for seq in range(1, 51)] == backend.read("wrack")
-    assert 3 == _version(old)
+    assert SCHEMA_VERSION == _version(old)
 
 
 def test_an_older_store_can_be_written_with_the_next_fence(old: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_migrated_store_has_the_same_tables_as_a_new_one(old: Path, tmp_path: 
     assert _schema(tmp_path / "new.db") == _schema(old)
 
 
-def test_states_of_an_older_store_are_found_by_their_parent_also_beside_a_damaged_one(old: Path) -> None:
+def test_states_of_an_older_store_are_found_by_their_parent_also_beside_a_damaged_one(old: Path, version: int) -> None:
     with _opened(old) as file:
         for state_id, metadata in (("kelp", '{"parent_state_id":"wrack"}'), ("wrack", '{"parent_state_id":null}')):
             file.execute("UPDATE states SET metadata = ? WHERE state_id = ?", (metadata, state_id))
@@ -126,6 +128,8 @@ def test_states_of_an_older_store_are_found_by_their_parent_also_beside_a_damage
         for state_id, metadata in (("cut", '{"parent_state_id":"wrack'), ("number", '{"parent_state_id":7}')):
             row = f"3, 9e9, 'running', 0.0, 0.0, 1, '', '{state_id}', '{metadata}'"
             file.execute(f"INSERT INTO states ({columns}) VALUES ({row})")
+        if version == 3:
+            file.execute("UPDATE states SET parent = 'wrack' WHERE state_id = 'kelp'")
     with SQLiteStateBackend(old) as backend:
         assert ["kelp"] == [header.state_id for header in backend.list_states(parent_state_id="wrack")]
         assert [] == backend.list_states(parent_state_id="7")
@@ -171,8 +175,9 @@ def test_a_migration_that_fails_half_way_leaves_the_store_as_it_was(
 ) -> None:
     before = _schema(old)
     with monkeypatch.context() as patched:
-        broken = MIGRATIONS[3].replace("PRAGMA user_version", "SELECT * FROM nowhere; PRAGMA user_version")
-        patched.setitem(MIGRATIONS, 3, broken)
+        last = MIGRATIONS[SCHEMA_VERSION]
+        broken = last.replace("PRAGMA user_version", "SELECT * FROM nowhere; PRAGMA user_version")
+        patched.setitem(MIGRATIONS, SCHEMA_VERSION, broken)
         with pytest.raises(BackendUnavailable, match="no such table: nowhere"):
             SQLiteStateBackend(old)
     assert (before, version) == (_schema(old), _version(old))

@@ -16,7 +16,7 @@ import pytest
 from backends.bounds import NOBODY, as_ordinary_user
 
 from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.backends.sqlite.connection import locate, open_reader
+from holdfast.backends.sqlite.connection import SCHEMA_VERSION, locate, open_reader
 from holdfast.backends.sqlite.driver import Connection, connect
 from holdfast.errors import (
     BackendUnavailable,
@@ -95,7 +95,11 @@ def test_a_store_is_marked_in_the_header_of_its_file(path: Path) -> None:
     SQLiteStateBackend(path).close()
     header = path.read_bytes()[:100]
     assert b"SQLite format 3\0" == header[:16]
-    assert (4096, b"HOLD", 3) == (int.from_bytes(header[16:18]), header[68:72], int.from_bytes(header[60:64]))
+    assert (4096, b"HOLD", SCHEMA_VERSION) == (
+        int.from_bytes(header[16:18]),
+        header[68:72],
+        int.from_bytes(header[60:64]),
+    )
 
 
 def test_the_mark_is_in_the_file_itself_while_everything_else_is_in_the_log(path: Path, tmp_path: Path) -> None:
@@ -176,17 +180,17 @@ def test_the_log_of_another_programs_database_is_left_as_it_is(tmp_path: Path) -
 
 def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(path: Path) -> None:
     SQLiteStateBackend(path).close()
-    _other_database(path, "PRAGMA user_version = 4").close()
+    _other_database(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}").close()
     before = _contents(path.parent)
     with pytest.raises(UnsupportedVersion) as caught:
         SQLiteStateBackend(path)
-    assert (4, 3) == (caught.value.found, caught.value.known)
+    assert (SCHEMA_VERSION + 1, SCHEMA_VERSION) == (caught.value.found, caught.value.known)
     assert before == _contents(path.parent)
 
 
 def test_a_newer_version_that_is_only_in_the_log_yet_is_refused_too(tmp_path: Path) -> None:
     SQLiteStateBackend(tmp_path / "states.db").close()
-    connection = _other_database(tmp_path / "states.db", "PRAGMA user_version = 4")
+    connection = _other_database(tmp_path / "states.db", f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     folder = tmp_path / "crashed"
     folder.mkdir()
     shutil.copy(tmp_path / "states.db", folder)

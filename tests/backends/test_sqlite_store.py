@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 from backends.bounds import files_limited_to
 
@@ -23,7 +26,6 @@ from holdfast.errors import (
     BackendError,
     BackendUnavailable,
     NotAStore,
-    StateCorrupted,
     StoreDamaged,
     StoreFull,
     StoreNotWritable,
@@ -213,18 +215,74 @@ def test_damage_in_the_pages_is_reported(path: Path) -> None:
         "metadata = '{'",
         "metadata = '[]'",
         "status = 'runninh'",
-        "holder = '{\"host\": 1}'",
+        "status = 'failed'",
+        "agent = 'other:agent'",
+        "timeline = 3",
+        "end_seq = 1",
+        "checksum = 0",
+        "pipeline_name = 'other'",
         "created_at = 1e300",
         "updated_at = 9e18",
     ],
 )
-def test_a_damaged_header_is_named(backend: SQLiteStateBackend, path: Path, damage: str) -> None:
+def test_a_damaged_header_is_named_and_not_leased_and_can_be_mended(
+    backend: SQLiteStateBackend, path: Path, damage: str
+) -> None:
+    lease = _lease(backend)
+    _lease(backend, "wrack")
+    header = backend.find_state("kelp")
+    assert header is not None
+    _other(path, f"UPDATE states SET {damage} WHERE state_id = 'kelp'").close()
+    found = backend.find_state("kelp")
+    assert found is not None
+    assert found.damage is not None
+    assert {"kelp": found.damage, "wrack": None} == {each.state_id: each.damage for each in backend.list_states()}
+    (grant,) = backend.acquire([_claim()])
+    assert grant is not None
+    assert (None, None, found.damage) == (grant.lease, grant.held_by, grant.header.damage)
+    claim = msgspec.structs.replace(_claim(), mend=True, reopen=True, supersede=lease.fence)
+    (grant,) = backend.acquire([claim])
+    assert grant is not None
+    assert grant.lease is not None
+    assert [None] == backend.append([Append(grant.lease, 1, (), StateUpdate(at=1.0, status=StateStatus.FAILED))])
+    found = backend.find_state("kelp")
+    assert found is not None
+    assert found.damage is not None, "writing to a damaged header does not make it good"
+    mend = StateUpdate(at=0.0, header=header, releases=True)
+    assert [None] == backend.append([Append(grant.lease, 1, (), mend)])
+    assert msgspec.structs.replace(header, holder=None) == backend.find_state("kelp")
+
+
+def test_a_holder_that_cannot_be_read_leaves_the_state_free(backend: SQLiteStateBackend, path: Path) -> None:
+    lease = _lease(backend)
+    _other(path, "UPDATE states SET holder = '{\"host\": 1}'").close()
+    found = backend.find_state("kelp")
+    assert found is not None
+    assert (None, None) == (found.holder, found.damage)
+    (grant,) = backend.acquire([_claim()])
+    assert grant is not None
+    assert grant.lease is not None
+    assert grant.lease.fence > lease.fence
+
+
+def test_the_checksum_of_a_header_is_that_of_its_columns(backend: SQLiteStateBackend, path: Path) -> None:
     _lease(backend)
-    _other(path, f"UPDATE states SET {damage}").close()
-    with pytest.raises(StateCorrupted, match="'kelp' is damaged at record 0: its header cannot be read"):
-        backend.find_state("kelp")
-    with pytest.raises(StateCorrupted):
-        backend.acquire([_claim()])
+    columns = (
+        *("state_id", "status", "created_at", "updated_at", "metadata", "agent", "version", "timeline", "bases"),
+        *("pipeline_name", "parent", "end_seq", "end_link"),
+    )
+    connection = _other(path, "SELECT 1")
+    ((*values, checksum),) = connection.execute(f"SELECT {', '.join(columns)}, checksum FROM states").fetchall()
+    connection.close()
+    assert zlib.crc32(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()) == checksum
+
+
+def test_what_sqlite_finds_wrong_and_records_of_nobody_are_told(backend: SQLiteStateBackend, path: Path) -> None:
+    _lease(backend)
+    assert [] == backend.examine_store()
+    _other(path, "INSERT INTO records VALUES (99, 1, x'00')").close()
+    (flaw,) = backend.examine_store()
+    assert ("1 records belong to no state.", True) == (flaw.what, flaw.is_harmless)
 
 
 def test_a_closed_store_says_that_it_is_closed(path: Path) -> None:

@@ -22,6 +22,7 @@ from hostile.watch import Reading, Watch
 from holdfast.codec.frames import from_frames
 from holdfast.codec.values import decode, encode
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, ValueNotReadable, WrongKey
+from holdfast.journal.timeline import intact
 
 VALUE = "a value"
 MOST_FAULTS = 5
@@ -48,7 +49,7 @@ def read_value(data: bytes) -> str:
 def read_frame(data: bytes, is_sealed: bool) -> str:
     """The outcome of reading a journal of one frame."""
     try:
-        list(from_frames(STATE_ID, [(1, data)], cipher=KEY if is_sealed else None))
+        list(intact(from_frames(STATE_ID, [(1, data)], cipher=KEY if is_sealed else None)))
     except (StateCorrupted, UnsupportedVersion, WrongKey, NotEncrypted) as error:
         return type(error).__name__
     except BaseException as error:

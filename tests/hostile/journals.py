@@ -17,7 +17,7 @@ from holdfast.artifacts.stored_values import StoredValues
 from holdfast.codec.frames import first_link, from_frames, to_frame
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
 from holdfast.journal.history import History
-from holdfast.model import CheckpointRecord, Part, Record, TimelineRecord
+from holdfast.model import CheckpointRecord, DamagedRecord, Part, Record, TimelineRecord
 
 STATE_ID = "hostile"
 KEY = StoredValues(None, cipher=Encryption("11" * 32)).record_cipher(STATE_ID)
@@ -51,7 +51,7 @@ def framed(cipher: Any) -> Frames:
     frames: Frames = []
     link = first_link(STATE_ID)
     for record in RECORDS:
-        frame, link = to_frame(record, link, cipher)
+        frame, link = to_frame(record, link, first_link(STATE_ID), cipher)
         frames.append((record.seq, frame))
     return frames
 
@@ -61,7 +61,11 @@ def mended(frames: Frames) -> Frames:
     link = first_link(STATE_ID)
     found: Frames = []
     for seq, frame in frames:
-        link = zlib.crc32(frame[4:], link)
+        version, checked = frame[4:5], frame[4:]
+        if version in (b"\3", b"\4"):
+            own = zlib.crc32(version + frame[9:], first_link(STATE_ID)).to_bytes(4, "big")
+            frame, checked = frame[:4] + version + own + frame[9:], own
+        link = zlib.crc32(checked, link)
         found.append((seq, link.to_bytes(4, "big") + frame[4:]))
     return found
 
@@ -96,12 +100,12 @@ class ChangedJournals:
             case 4:
                 frames[place] = (seq, frame[:4] + bytes([chance.randrange(256)]) + frame[5:])
             case 5:
-                frames[place] = (seq, frame[:5] + self._fuzzer.next())
+                frames[place] = (seq, frame[: chance.choice((5, 9))] + self._fuzzer.next())
             case 6:
                 frames[place] = (seq, framed(OTHER_KEY if chance.random() < 0.5 else None)[place][1])
             case _:
-                # Behind the checksum and the version stands what was sealed, or the record itself.
-                keep = chance.choice((0, 4, 5))
+                # Behind the checksums and the version stands what was sealed, or the record itself.
+                keep = chance.choice((0, 4, 5, 9))
                 frames[place] = (seq, frame[:keep] + self._fuzzer.changed_bytes(frame[keep:]))
         return frames
 
@@ -129,7 +133,9 @@ def read_journal(data: bytes) -> str:
     outcome = "a value"
     try:
         for record in from_frames(STATE_ID, frames, cipher=cipher):
-            found.append(record)  # noqa: PERF402 - what was read before an error counts as well
+            found.append(record)
+            if isinstance(record, DamagedRecord):
+                outcome = "StateCorrupted"
     except (StateCorrupted, UnsupportedVersion, WrongKey, NotEncrypted) as error:
         outcome = type(error).__name__
     except BaseException as error:
@@ -141,7 +147,9 @@ def read_journal(data: bytes) -> str:
     except BaseException as error:
         return f"{type(error).__name__}: {error} in the history of {found}"
     # Checksums show every change, and a seal every change of a record; that none is missing is seen by its history.
-    honest = [RECORDS[record.seq - 1] for record in found] if kind == SEALED_AND_MENDED else RECORDS[: len(found)]
-    if kind != MENDED and found != honest:
+    intact = [record for record in found if not isinstance(record, DamagedRecord)]
+    if kind != MENDED and intact != [RECORDS[record.seq - 1] for record in intact]:
         return f"read other records: {found}"
+    if kind in (PLAIN, SEALED) and [record.seq for record in found] != [*range(1, len(found) + 1)]:
+        return f"read records out of order: {found}"
     return outcome

@@ -30,8 +30,8 @@ from typing import Self
 import msgspec
 
 from holdfast.backends.artifact_contract import ArtifactBackend
-from holdfast.errors import BackendError
-from holdfast.model import Base, Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.errors import BackendError, UsageError
+from holdfast.model import Base, End, Holder, Lease, StateHeader, StateMetadata, StateStatus
 
 
 def first_fence(key: int) -> int:
@@ -76,10 +76,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     base: Base | None = None
     """Of a new state: the state whose records it begins with, and up to which number. Its own records (``bodies``) are
     numbered from there on. A state that exists is what it is: this is ignored, just as ``bodies`` are."""
+    mend: bool = False
+    """True: a state whose header is damaged is leased too, so that it can be mended; otherwise its lease is refused."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a claim, one of three: a lease; another's lease (``held_by``); a completed state without one."""
+    """The answer to a claim, one of four: a lease; another's lease (``held_by``); a completed state without one; a
+    state without one whose header is damaged (``header.damage``)."""
 
     header: StateHeader
     is_new: bool = False
@@ -101,6 +104,11 @@ class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
     timeline: int | None = None
     """The record that began the current timeline. It says which records count, as records do, and so by itself it does
     not change ``updated_at``, which tells of the status and the metadata."""
+    end: End | None = None
+    """Where the journal ends with this append; kept in the header."""
+    header: StateHeader | None = None
+    """The whole header anew, where the one that stands is damaged: all of it but ``state_id``, ``bases``, and what the
+    backend fills in when it reads."""
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -110,6 +118,18 @@ class Append(msgspec.Struct, frozen=True):
     first_seq: int
     bodies: Sequence[bytes]
     update: StateUpdate | None = None
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """Something that is not as it should be in a store, told to people."""
+
+    what: str
+    """A whole sentence."""
+    seq: int | None = None
+    """The number of the record that it is about."""
+    is_harmless: bool = False
+    """True: nothing that was acknowledged is lost, as where a crash left half a line behind."""
+    is_mended: bool = False
 
 
 class StateBackend(ABC):
@@ -199,6 +219,28 @@ class StateBackend(ABC):
         Without a lease, a state whose lease has not run out is refused with LeaseHeld; with one, LeaseLost is raised if
         it is not the newest.
         """
+
+    def rewrite(self, appends: Sequence[Append]) -> None:
+        """Put other bytes in the place of records that stand, of several states at once: all of them or none.
+
+        For a new format of the same records: every number that is named has a record which the state wrote itself, and
+        keeps one. States that share them see the new bytes. Raises LeaseLost or PositionTaken, and nothing is changed
+        then. A backend that cannot do this raises UsageError.
+        """
+        raise UsageError(
+            f"The store {self.name} cannot rewrite its records.", "Copy it into a new store with `Holdfast.copy`."
+        )
+
+    def examine(self, state_id: str) -> list[Flaw]:
+        """What is wrong with the way in which a state is stored, as far as the backend can tell by itself.
+
+        The records are checked by whoever reads them, and need not be checked here as well.
+        """
+        return []
+
+    def examine_store(self, *, repair: bool = False) -> list[Flaw]:
+        """What is wrong with the store as a whole. With ``repair`` what can be derived anew is, and is said."""
+        return []
 
     @abstractmethod
     def close(self) -> None:

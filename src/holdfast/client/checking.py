@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.client.running import Running
 from holdfast.engine.actors import Actor
 from holdfast.engine.checked import Checked, Report
 from holdfast.engine.checks import check_run
+from holdfast.engine.progress import Told
 from holdfast.engine.reading import JournalReader
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model import NotChecked, ReplayMode, StateHeader
-
-Told = Callable[[int, int, str], object]
-"""Told of progress: how many states are done, of how many, and which one was the last."""
 
 _ALL = 1 << 62
 

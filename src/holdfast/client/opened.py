@@ -13,7 +13,7 @@ from holdfast.engine.lease import LEASE_TTL_S
 from holdfast.engine.reading import JournalReader
 from holdfast.engine.values_of import values_of
 from holdfast.engine.writer import writer_of
-from holdfast.errors import UnknownState
+from holdfast.errors import StateCorrupted, UnknownState
 from holdfast.journal.address import nearest
 from holdfast.keys import Encryption
 from holdfast.model import OnDrift, StateHeader, checked_state_id
@@ -56,6 +56,13 @@ class OpenedStore:
             self.backend.close()
 
     def _header(self, state_id: str) -> StateHeader:
+        header = self._header_as_it_is(state_id)
+        if header.damage is not None:
+            raise StateCorrupted(state_id, 0, header.damage)
+        return header
+
+    def _header_as_it_is(self, state_id: str) -> StateHeader:
+        """The header, also where it is damaged."""
         header = self.backend.find_state(checked_state_id(state_id))
         if header is None:
             known = (other.state_id for other in self.backend.list_states(limit=1000))

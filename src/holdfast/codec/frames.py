@@ -1,18 +1,23 @@
 """Records to the bytes that a backend stores, and back.
 
-    frame    = checksum version body
-    checksum = 4 bytes, big-endian: CRC-32 over version and body, begun with the checksum of the frame before;
-               the first frame of a state begins with the CRC-32 of its id; the first frame that a fork has of its own
-               with the CRC-32 of the fork's id, begun with the checksum of the last frame that it shares
-    version  = 1 byte: 1 a plain record, 2 a sealed one
-    body     = 1: record
-               2: key id (4 bytes) nonce (12 bytes) ciphertext of record (as long as it) tag (16 bytes), as
-                  ``codec/encryption.py`` seals it for the place "record", id of the state, number (8 bytes, big-endian)
+    frame    = chain version own body         in format 2, version 3 or 4
+             = chain version body             in format 1, version 1 or 2
+    chain    = 4 bytes, big-endian: CRC-32 over own (in format 1 over version and body), begun with the chain of the
+               frame before; the first frame of a state begins with the CRC-32 of its id; the first frame that a fork
+               has of its own with the CRC-32 of the fork's id, begun with the chain of the last frame that it shares
+    version  = 1 byte: the format and whether the record is sealed: 1 and 3 are plain, 2 and 4 sealed
+    own      = 4 bytes, big-endian: CRC-32 over version and body, begun with the CRC-32 of the id of the state that
+               wrote the frame
+    body     = plain: record
+               sealed: key id (4 bytes) nonce (12 bytes) ciphertext of record (as long as it) tag (16 bytes), as
+                       ``codec/encryption.py`` seals it for the place "record", id of the state, number (8 bytes,
+                       big-endian)
     record   = msgpack array [tag, field, …] in the order of the fields in ``model/records.py``
 
-So a frame that is damaged, missing, repeated, swapped or moved to another state does not fit its place in the chain.
-The chain runs over the bytes as they are stored, so it is checked without a key. It guards against accidents: anybody
-can compute it. Against forgery there is the seal, which only those can make who have the key.
+So a frame that is damaged, missing, repeated, swapped or moved to another state does not fit its place in the chain;
+and each frame can be judged by itself, so that one that is damaged or missing takes no other with it. All of that is
+checked without a key. It guards against accidents: anybody can compute it. Against forgery there is the seal, which
+only those can make who have the key.
 """
 
 from __future__ import annotations
@@ -24,82 +29,240 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from holdfast.codec.encryption import RecordCipher
+from holdfast.codec.versions import from_older
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from holdfast.model import FORMAT_VERSION, Record
+from holdfast.model import FORMAT_VERSION, DamagedRecord, Record
 
-SEALED_VERSION = 2
-"""The version of a frame whose record is sealed."""
+PLAIN_VERSION = 2 * FORMAT_VERSION - 1
+"""The version of a frame of the newest format whose record is in clear."""
 
-_PLAIN = bytes([FORMAT_VERSION])
+SEALED_VERSION = 2 * FORMAT_VERSION
+"""The version of a frame of the newest format whose record is sealed."""
+
+_OLDEST = 1
+_OWN_SINCE = 3
+"""From this version on a frame has a checksum of its own."""
+_OLD_HEAD = 5
+_HEAD = 9
+_MOST_MISSING = 1_000_000
+"""Of more records in a row that are missing, nothing is told one by one."""
+
+_PLAIN = bytes([PLAIN_VERSION])
 _SEALED = bytes([SEALED_VERSION])
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _crc32 = zlib.crc32
-_read_head = struct.Struct(">IB").unpack_from
+_read_head = struct.Struct(">IBI").unpack_from
+_write_number = struct.Struct(">I").pack
+
+_UNREADABLE = (msgspec.MsgspecError, struct.error, UnicodeDecodeError, RecursionError)
 
 
 def first_link(state_id: str) -> int:
-    """What the checksum of a state's first frame begins with."""
+    """What the chain of a state begins with, and the own checksums of all that it writes."""
     return _crc32(state_id.encode())
 
 
 def forked_link(state_id: str, link: int) -> int:
-    """What the checksum of the first frame of a fork begins with: its id, behind the last frame that it shares."""
+    """What the chain goes on with in the first frame of a fork: its id, behind the last frame that it shares."""
     return _crc32(state_id.encode(), link)
 
 
-def to_frame(record: Record, link: int, cipher: RecordCipher | None = None) -> tuple[bytes, int]:
-    """The frame of a record that follows the frame with checksum ``link``, and its own checksum.
+def to_frame(record: Record, link: int, owner: int, cipher: RecordCipher | None = None) -> tuple[bytes, int]:
+    """The frame of a record that follows the frame with chain ``link``, and its own chain.
 
-    With the cipher of its state the record is sealed.
+    ``owner`` is the first link of the state that writes it. With the cipher of its state the record is sealed.
     """
-    body = _PLAIN + _encode(record) if cipher is None else _SEALED + cipher.seal(_encode(record), record.seq)
-    checksum = _crc32(body, link)
-    return checksum.to_bytes(4, "big") + body, checksum
+    version = _PLAIN if cipher is None else _SEALED
+    body = _encode(record) if cipher is None else cipher.seal(_encode(record), record.seq)
+    own = _write_number(_crc32(body, _crc32(version, owner)))
+    chain = _crc32(own, link)
+    return _write_number(chain) + version + own + body, chain
 
 
 def link_of(frame: bytes) -> int:
-    """The checksum of a frame, which the next one follows."""
+    """The chain of a frame, which the next one follows."""
     return int.from_bytes(frame[:4], "big")
 
 
+def is_sealed(frame: bytes) -> bool:
+    """Whether the record in an intact frame is sealed."""
+    return frame[4] % 2 == 0
+
+
+def is_newest(frame: bytes) -> bool:
+    """Whether an intact frame is of the format that is written today."""
+    return frame[4] in (PLAIN_VERSION, SEALED_VERSION)
+
+
+def is_intact(owner: str, frame: bytes) -> bool:
+    """Whether a frame is what that state wrote, by itself. Of format 1 that cannot be told, and True is given."""
+    version = frame[4] if len(frame) >= _HEAD else 0
+    return _OLDEST <= version < _OWN_SINCE or (
+        _OWN_SINCE <= version <= SEALED_VERSION and _is_own(owner, frame, version)
+    )
+
+
 def from_frames(
-    state_id: str, frames: Iterable[tuple[int, bytes]], link: int | None = None, cipher: RecordCipher | None = None
-) -> Iterator[Record]:
-    """The records of a state from their frames, in order. The first bad one is named, and ends it.
+    state_id: str,
+    frames: Iterable[tuple[int, bytes]],
+    link: int | None = None,
+    cipher: RecordCipher | None = None,
+    first: int = 1,
+) -> Iterator[Record | DamagedRecord]:
+    """The records of a state from their frames, in order. What is damaged or missing comes as a DamagedRecord.
 
-    ``link`` is the checksum of the frame before the first one given; None where the frames begin with the first.
-    ``cipher`` is that of the state; with None only plain records are read.
+    ``first`` is the number of the first frame that is to be there, and ``link`` the chain of the one before it; None
+    where that is the first of the state. ``cipher`` is that of the state; with None only plain records are read.
 
-    Raises StateCorrupted, UnsupportedVersion, WrongKey or NotEncrypted.
+    Raises UnsupportedVersion, WrongKey or NotEncrypted.
     """
-    before = first_link(state_id) if link is None else link
-    seq = 0
-    try:
+    return FrameReader(first_link(state_id) if link is None else link, first).read(state_id, frames, cipher)
+
+
+class FrameReader:
+    """Reads the frames of a journal in order, across the states that wrote them.
+
+    A frame behind a damaged one is judged by itself: it need not fit a chain that is broken there.
+    """
+
+    def __init__(self, link: int, first: int = 1) -> None:
+        self._link = link
+        self.expected = first
+        """The number of the frame that is to come next."""
+        self._is_whole = True
+        """Whether the frame before was intact, so that the next one has to follow it in the chain."""
+        self._before = (b"", link)
+
+    def pass_to(self, state_id: str) -> None:
+        """What follows was written by a fork."""
+        self._link = forked_link(state_id, self._link)
+
+    def read(
+        self, state_id: str, frames: Iterable[tuple[int, bytes]], cipher: RecordCipher | None = None
+    ) -> Iterator[Record | DamagedRecord]:
+        """The records of frames that one state wrote. Raises UnsupportedVersion, WrongKey or NotEncrypted."""
+        plain = _crc32(_PLAIN, first_link(state_id))
         for seq, frame in frames:
-            checksum, version = _read_head(frame)
-            if checksum != _crc32(frame[4:], before):
-                raise StateCorrupted(state_id, seq, "its checksum does not fit its bytes and the record before it")
-            is_plain = version == FORMAT_VERSION and cipher is None
-            record = _decode(frame[5:] if is_plain else _opened(state_id, seq, frame, cipher))
-            if record.seq != seq:
-                raise StateCorrupted(state_id, seq, f"it says that it is record {record.seq}")
-            before = checksum
-            yield record
-    except (msgspec.MsgspecError, struct.error, UnicodeDecodeError, RecursionError) as error:
-        raise StateCorrupted(state_id, seq, f"it cannot be read ({error})") from error
+            # What every record of every replay takes: the newest format, in clear, in its place, intact.
+            if self._is_whole and cipher is None and seq == self.expected and len(frame) > _HEAD:
+                chain, version, own = _read_head(frame)
+                body = frame[_HEAD:]
+                if version == PLAIN_VERSION and own == _crc32(body, plain) and chain == _crc32(frame[5:9], self._link):
+                    try:
+                        record = _decode(body)
+                    except _UNREADABLE:
+                        pass
+                    else:
+                        if record.seq == seq:
+                            self._link = chain
+                            self.expected = seq + 1
+                            yield record
+                            continue
+            yield from self.missing(state_id, seq)
+            yield self._examined(state_id, seq, frame, cipher)
+
+    def check(self, state_id: str, frames: Iterable[tuple[int, bytes]]) -> Iterator[DamagedRecord]:
+        """What is damaged or missing among frames that one state wrote, as far as that is told without a key."""
+        for seq, frame in frames:
+            yield from self.missing(state_id, seq)
+            why = self._flaw(state_id, seq, frame)
+            if why is None and not is_sealed(frame):
+                why = _flaw_of_record(seq, frame)
+            self._go_on(seq, frame, is_whole=why is None)
+            if why is not None:
+                yield DamagedRecord(state_id, seq, why)
+
+    def missing(self, state_id: str, seq: int) -> Iterator[DamagedRecord]:
+        """What should have come before that number, and did not."""
+        if not 0 <= seq - self.expected <= _MOST_MISSING:
+            raise StateCorrupted(state_id, self.expected, f"it is missing, and record {seq} comes next")
+        for number in range(self.expected, seq):
+            self._is_whole = False
+            yield DamagedRecord(state_id, number, "it is missing")
+        self.expected = seq
+
+    def _examined(self, state_id: str, seq: int, frame: bytes, cipher: RecordCipher | None) -> Record | DamagedRecord:
+        why = self._flaw(state_id, seq, frame)
+        record = None
+        if why is None:
+            try:
+                record = _record_in(f"Record {seq} of state {state_id!r}", seq, frame, cipher)
+                why = None if record.seq == seq else f"it says that it is record {record.seq}"
+            except _UNREADABLE as error:
+                why = f"it cannot be read ({error})"
+            except WrongKey:
+                # Behind a damaged record it is one that was moved here.
+                if self._is_whole:
+                    raise
+                why = "it is sealed for another place"
+        self._go_on(seq, frame, is_whole=why is None)
+        return DamagedRecord(state_id, seq, why or "it cannot be read") if why or record is None else record
+
+    def _go_on(self, seq: int, frame: bytes, *, is_whole: bool) -> None:
+        self._before = (frame, self._link)
+        self._link = link_of(frame)
+        self._is_whole = is_whole
+        self.expected = seq + 1
+
+    def _flaw(self, state_id: str, seq: int, frame: bytes) -> str | None:
+        """What the checksums say against a frame."""
+        if not frame:
+            return "its bytes cannot be read"
+        if len(frame) < _HEAD:
+            return f"it is cut off: {len(frame)} bytes are left"
+        version = frame[4]
+        if _OLDEST <= version < _OWN_SINCE:
+            return self._flaw_of_old(frame)
+        if not _OLDEST <= version <= SEALED_VERSION:
+            if any(_is_own(state_id, frame, known) for known in (PLAIN_VERSION, SEALED_VERSION)):
+                return f"its version was changed to {version}"
+            raise UnsupportedVersion(f"Record {seq} of state {state_id!r}", version, SEALED_VERSION)
+        if not _is_own(state_id, frame, version):
+            return "its checksum does not fit its bytes"
+        if self._is_whole and _crc32(frame[5:9], self._link) != link_of(frame):
+            return "it does not follow the record before it"
+        return None
+
+    def _flaw_of_old(self, frame: bytes) -> str | None:
+        """In format 1 there is the chain alone. Behind a damaged frame either its chain or its bytes may be right."""
+        if link_of(frame) == _crc32(frame[4:], self._link):
+            return None
+        before, link = self._before
+        if not self._is_whole and link_of(frame) == _crc32(frame[4:], _crc32(before[4:], link)):
+            return None
+        return "its checksum does not fit its bytes and the record before it"
 
 
-def _opened(state_id: str, seq: int, frame: bytes, cipher: RecordCipher | None) -> bytes:
-    """The encoded record in a frame that is sealed, or should be."""
-    version, body = frame[4], frame[5:]
-    if version == SEALED_VERSION and cipher is not None:
-        return cipher.open(body, seq)
-    what = f"Record {seq} of state {state_id!r}"
-    if version not in (FORMAT_VERSION, SEALED_VERSION):
-        raise UnsupportedVersion(what, version, SEALED_VERSION)
-    if cipher is None:
-        raise WrongKey(what, "it is encrypted, and no key is given")
-    if not cipher.accept_plain:
+def _is_own(state_id: str, frame: bytes, version: int) -> bool:
+    seed = _crc32(bytes([version]), first_link(state_id))
+    return frame[5:9] == _write_number(_crc32(frame[_HEAD:], seed))
+
+
+def _body_of(frame: bytes) -> bytes:
+    return frame[_OLD_HEAD if frame[4] < _OWN_SINCE else _HEAD :]
+
+
+def _flaw_of_record(seq: int, frame: bytes) -> str | None:
+    """What is wrong with the record in a plain frame whose checksums fit."""
+    try:
+        found = _decoded(frame, _body_of(frame)).seq
+    except _UNREADABLE as error:
+        return f"it cannot be read ({error})"
+    return None if found == seq else f"it says that it is record {found}"
+
+
+def _record_in(what: str, seq: int, frame: bytes, cipher: RecordCipher | None) -> Record:
+    body = _body_of(frame)
+    if is_sealed(frame):
+        if cipher is None:
+            raise WrongKey(what, "it is encrypted, and no key is given")
+        body = cipher.open(body, seq)
+    elif cipher is not None and not cipher.accept_plain:
         raise NotEncrypted(what)
-    return body
+    return _decoded(frame, body)
+
+
+def _decoded(frame: bytes, body: bytes) -> Record:
+    version = frame[4]
+    return _decode(body) if version >= PLAIN_VERSION else from_older(body, (version + 1) // 2)

@@ -24,9 +24,9 @@ from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Claim, StateBackend
 from holdfast.engine.lease import is_dead, new_holder, takeover
 from holdfast.engine.reading import JournalReader
-from holdfast.errors import ArtifactsShared, LeaseHeld
+from holdfast.errors import ArtifactsShared, LeaseHeld, StateCorrupted
 from holdfast.journal.reachable import named_by, pins_on, unnamed
-from holdfast.model import ArtifactInfo, Pin, StateHeader, StateStatus
+from holdfast.model import ArtifactInfo, DamagedRecord, Part, Pin, Record, StateHeader, StateStatus
 
 _ALL = 1 << 62
 
@@ -99,7 +99,11 @@ class Collector:
     def _named_by(self, store_id: str, state_id: str) -> set[str]:
         backend, stored = self._stores[store_id]
         header = backend.find_state(state_id)
-        return set() if header is None else named_by(JournalReader(backend, stored, header).stream())
+        if header is None:
+            return set()
+        if header.damage is not None:
+            raise StateCorrupted(state_id, 0, header.damage)
+        return named_by(_needed(JournalReader(backend, stored, header)))
 
     def _header(self, pin: Pin) -> StateHeader | None:
         backend, _ = self._stores[pin.store_id]
@@ -131,6 +135,18 @@ class Collector:
                 claim = takeover(claim, grant)
             except LeaseHeld:
                 return True
+
+
+def _needed(reader: JournalReader) -> Iterator[Record]:
+    """The records of a journal. What is damaged counts only where the current timeline needs it."""
+    parts: tuple[Part, ...] | None = None
+    for record in reader.stream():
+        if not isinstance(record, DamagedRecord):
+            yield record
+            continue
+        parts = reader.current_parts()[1] if parts is None else parts
+        if any(part.first <= record.seq <= part.last for part in parts):
+            raise record.error
 
 
 def _pages(artifacts: ArtifactBackend) -> Iterator[ArtifactInfo]:

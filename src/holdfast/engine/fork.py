@@ -27,16 +27,16 @@ from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline, from_end, from_record, on_timeline, point_of
 from holdfast.journal.plan import plan_of
 from holdfast.journal.search import WINDOW, last_shared, search
-from holdfast.journal.timeline import belonging, cut_behind
+from holdfast.journal.timeline import belonging, cut_behind, intact
 from holdfast.model import (
     Base,
+    End,
     EventRecord,
     Part,
     Pin,
     StateHeader,
     StateMetadata,
     StateStatus,
-    TimelineRecord,
 )
 from holdfast.model.header import utc
 
@@ -107,7 +107,7 @@ def require_not_again(before: History, new: NewTimeline) -> None:
 
 def _found_quickly(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline, int] | None:
     assert point.address is not None
-    number, parts = _current(reader)
+    number, parts = reader.current_parts()
     for part in reversed(parts):
         found = _searched(reader, point.address, part)
         if found is None:
@@ -116,7 +116,7 @@ def _found_quickly(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline
             if not found.is_settled_with_all:
                 return None  # What started after it may stand anywhere.
             _require_not_begun_behind(reader, parts, found, point)
-        last = last_shared(found, itertools.chain([found], reader.stream(found.seq, _FOLLOWING)))
+        last = last_shared(found, itertools.chain([found], intact(reader.stream(found.seq, _FOLLOWING))))
         new = from_record(number, parts, found)
         return msgspec.structs.replace(new, parts=cut_behind(new.parts, last)), last
     return None
@@ -135,23 +135,12 @@ def _require_not_begun_behind(
                 raise OnceAgain(reader.header.state_id, (actor.name,))
 
 
-def _current(reader: JournalReader) -> tuple[int, tuple[Part, ...]]:
-    """The number of the current timeline, and its parts, without reading the journal."""
-    began, position = reader.header.timeline, reader.header.position
-    if not began:
-        return 1, (Part(1, position),)
-    (record,) = reader.window(began - 1, 1)
-    assert isinstance(record, TimelineRecord), "the header names the record that began the timeline"
-    own = (Part(began + 1, position),) if position > began else ()
-    return record.number, (*record.parts, *own)
-
-
 def _searched(reader: JournalReader, address: str, part: Part) -> EventRecord | None:
     searching = search(address, part)
     try:
         after = next(searching)
         while True:
-            after = searching.send(reader.window(after, WINDOW))
+            after = searching.send(reader.intact_window(after, WINDOW))
     except StopIteration as ended:
         return ended.value
 
@@ -172,14 +161,15 @@ def _header(parent: StateHeader, new_id: str, last: int, metadata: StateMetadata
 def _claim(
     reader: JournalReader, stored: StoredValues, new: NewTimeline, last: int, header: StateHeader, holds: bool
 ) -> Claim:
+    owner = frames.first_link(header.state_id)
     link = frames.forked_link(header.state_id, frames.link_of(reader.frame(last)))
     cipher = stored.record_cipher(header.state_id)
     bodies: list[bytes] = []
     for record in new.records(last + 1, SYSTEM_CLOCK.now(), 1, reader.header.state_id):
-        body, link = frames.to_frame(record, link, cipher)
+        body, link = frames.to_frame(record, link, owner, cipher)
         bodies.append(body)
     return Claim(
-        header=header,
+        header=msgspec.structs.replace(header, end=End(last + len(bodies), link)),
         bodies=tuple(bodies),
         base=Base(reader.header.state_id, last),
         holder=new_holder(),

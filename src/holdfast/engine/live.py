@@ -31,6 +31,7 @@ from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
 from holdfast.model import (
     CheckpointRecord,
+    End,
     EventRecord,
     ExecutionStatus,
     Failure,
@@ -110,6 +111,7 @@ class LiveState:
         self._put: set[str] = set()
         """The artifacts that were put under this lease."""
         self._link = link
+        self._owner = frames.first_link(header.state_id)
         self._cipher = stored.record_cipher(header.state_id)
         self._lock = threading.Lock()
         self._refusal: HoldfastError | None = None
@@ -293,15 +295,18 @@ class LiveState:
     def _frame(self, record: Record, bodies: list[bytes]) -> None:
         if self._refusal is not None:
             raise self._refusal
-        body, self._link = frames.to_frame(record, self._link, self._cipher)
+        body, self._link = frames.to_frame(record, self._link, self._owner, self._cipher)
         self.history.add(record)
         bodies.append(body)
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
         assert self.lease is not None, "nothing is recorded without a lease"
-        append = Append(self.lease, self.history.position - len(bodies) + 1, bodies, update)
-        if update is not None:
-            self._apply(update)
+        first = self.history.position - len(bodies) + 1
+        if update is None:
+            return Append(self.lease, first, bodies)
+        update = msgspec.structs.replace(update, end=End(self.history.position, self._link))
+        append = Append(self.lease, first, bodies, update)
+        self._apply(update)
         return append
 
     def _apply(self, update: StateUpdate) -> None:
@@ -310,6 +315,7 @@ class LiveState:
             status=update.status or self.header.status,
             metadata=update.metadata or self.header.metadata,
             timeline=update.timeline or self.header.timeline,
+            end=update.end,
         )
         if update.releases:
             # The run is not marked as ended before the store knows: another one here must not take the lease over.

@@ -12,7 +12,8 @@ from holdfast.engine.lease import takeover
 from holdfast.engine.live import LiveState
 from holdfast.engine.reading import read_history
 from holdfast.engine.writer import Writer
-from holdfast.errors import LeaseHeld
+from holdfast.errors import LeaseHeld, StateCorrupted
+from holdfast.model import End
 
 RETRY_S = 0.05
 """How often a lease that another process holds is asked for again by whoever waits for it."""
@@ -24,7 +25,7 @@ async def acquire(writer: Writer, claim: Claim, wait_s: float | None) -> Grant |
     while True:
         grant = await writer.acquire(claim)
         if grant is None or grant.held_by is None:
-            return grant
+            return _undamaged(grant)
         try:
             claim = takeover(claim, grant)
         except LeaseHeld:
@@ -38,8 +39,14 @@ def acquire_now(writer: Writer, claim: Claim) -> Grant | None:
     while True:
         grant = writer.acquire_now(claim)
         if grant is None or grant.held_by is None:
-            return grant
+            return _undamaged(grant)
         claim = takeover(claim, grant)
+
+
+def _undamaged(grant: Grant | None) -> Grant | None:
+    if grant is not None and grant.lease is None and grant.header.damage is not None:
+        raise StateCorrupted(grant.header.state_id, 0, grant.header.damage)
+    return grant
 
 
 def take_lease(live: LiveState) -> None:
@@ -48,11 +55,13 @@ def take_lease(live: LiveState) -> None:
     A state that was loaded at an earlier point than its end begins a new timeline there.
     """
     writer = live.writer
+    bodies = () if live.is_stored else _all_frames(live)
+    end = End(len(bodies), frames.link_of(bodies[-1])) if bodies else None
     claim = Claim(
         # Of a state that came from the backend there is nothing to create; a snapshot may be new to this one, and has
         # all its records then.
-        header=live.header if live.is_stored else msgspec.structs.replace(live.header, bases=()),
-        bodies=() if live.is_stored else _all_frames(live),
+        header=live.header if live.is_stored else msgspec.structs.replace(live.header, bases=(), end=end),
+        bodies=bodies,
         holder=live.holder,
         ttl_s=writer.keeper.ttl_s,
         reopen=True,
@@ -76,9 +85,10 @@ def take_lease(live: LiveState) -> None:
 
 
 def _all_frames(live: LiveState) -> tuple[bytes, ...]:
-    link, cipher = frames.first_link(live.state_id), live.stored.record_cipher(live.state_id)
+    link = owner = frames.first_link(live.state_id)
+    cipher = live.stored.record_cipher(live.state_id)
     bodies: list[bytes] = []
-    for record in live.history.journal:
-        body, link = frames.to_frame(record, link, cipher)
+    for record in live.history.intact_journal():
+        body, link = frames.to_frame(record, link, owner, cipher)
         bodies.append(body)
     return tuple(bodies)

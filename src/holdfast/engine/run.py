@@ -26,14 +26,16 @@ from holdfast.engine.lease import mark_ended, mark_running, new_holder
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import acquire
 from holdfast.engine.perform import perform_call
-from holdfast.engine.reading import decoded, read_history
+from holdfast.engine.reading import decoded, read_history, require_end
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.writer import Writer
 from holdfast.errors import Drift, DriftWarning, StateCorrupted, StateMismatch, UnknownState
 from holdfast.journal.address import is_top_level, parse
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
+from holdfast.journal.timeline import intact
 from holdfast.model import (
+    End,
     EventRecord,
     ExecutionStatus,
     Holder,
@@ -118,15 +120,17 @@ def _first_record(run: Run, encoded: bytes, pending: Sequence[Pending]) -> Event
 
 
 def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Claim:
-    body, _ = frames.to_frame(first, frames.first_link(run.state_id), run.stored.record_cipher(run.state_id))
+    owner = frames.first_link(run.state_id)
+    body, link = frames.to_frame(first, owner, owner, run.stored.record_cipher(run.state_id))
     now = utc(first.at)
     header = StateHeader(
         state_id=run.state_id,
         status=StateStatus.RUNNING,
         created_at=now,
         updated_at=now,
-        metadata=with_environment(run.metadata),
+        metadata=with_environment(run.metadata, agent=run.actor.reference),
         agent=run.actor.reference,
+        end=End(1, link),
     )
     return Claim(
         header=header,
@@ -246,7 +250,8 @@ async def _last_record(writer: Writer, run: Run, header: StateHeader) -> Record 
     """The last record of a journal, read without the rest; its checksum is checked against the one before it."""
     tail = await writer.read(run.state_id, max(0, header.position - 2))
     before = None
-    if header.position > 2:
-        (_, before), *tail = tail
-    records = list(decoded(header, tail, run.stored, before))
+    if header.position > 2 and tail:
+        before, *tail = tail
+    require_end(header, tail[-1] if tail else None)
+    records = list(intact(decoded(header, tail, run.stored, before)))
     return records[-1] if records else None

@@ -273,7 +273,7 @@ class ExecutionState:
         The contents of its artifacts are in it, and so in memory, unless they are left out. Raises ArtifactMissing.
         """
         live, history = self._live, self._live.history
-        records, timeline = tuple(history.journal), live.header.timeline
+        records, timeline = history.intact_journal(), live.header.timeline
         if live.next_timeline is not None:
             # Loaded at an earlier point: what it would go on with is what it is.
             timeline = len(records) + 1

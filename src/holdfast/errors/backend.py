@@ -138,7 +138,7 @@ class StoreDamaged(BackendError):
 
 
 class StateCorrupted(BackendError):
-    """The stored bytes of a state are damaged; the text names the first place."""
+    """The stored bytes of a state are damaged; the text names the first place. Number 0 is the header."""
 
     def __init__(self, state_id: str, seq: int, why: str) -> None:
         super().__init__(state_id, seq, why)
@@ -147,9 +147,11 @@ class StateCorrupted(BackendError):
         self.why = why
 
     def __str__(self) -> str:
+        place = f" at record {self.seq}" if self.seq else ""
         return (
-            f"State {self.state_id!r} is damaged at record {self.seq}: {self.why}. The records before it are intact; "
-            "restore the store from a backup, or delete the state and run again."
+            f"State {self.state_id!r} is damaged{place}: {self.why}. Restore it from a backup; or go on from before "
+            f"the damage: `holdfast verify {self.state_id}` says what is intact, and `holdfast recover "
+            f"{self.state_id}` makes that its current timeline."
         )
 
 

@@ -15,14 +15,16 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import cast
 
 from holdfast.errors import StateCorrupted
 from holdfast.journal.address import is_top_level
 from holdfast.journal.lifecycle import event_may_become
-from holdfast.journal.timeline import Sieve, TimelineIndex, Verdict, require_whole
+from holdfast.journal.timeline import Sieve, TimelineIndex, Verdict, intact, require_whole
 from holdfast.model import (
     Checkpoint,
     CheckpointRecord,
+    DamagedRecord,
     EventRecord,
     ExecutionStatus,
     Part,
@@ -54,15 +56,15 @@ class History:
         "to_retry",
     )
 
-    def __init__(self, state_id: str, records: Iterable[Record] = (), timeline: int = 0) -> None:
+    def __init__(self, state_id: str, records: Iterable[Record | DamagedRecord] = (), timeline: int = 0) -> None:
         """``timeline``: the number of the record that began the current timeline, where that is known beforehand."""
         self.state_id = state_id
-        self.journal: list[Record] = []
-        """Every record, whatever timeline it is of."""
+        self.journal: list[Record | DamagedRecord] = []
+        """Every record, whatever timeline it is of. None that is damaged belongs to the current one."""
         self.timelines = TimelineIndex()
         self.next_order = 1
         self._forget()
-        self.records = self.journal
+        self.records = cast("list[Record]", self.journal)
         if timeline > 1:
             records = iter(records)
             self._skip(records, timeline - 1)
@@ -110,7 +112,7 @@ class History:
         self.timelines.position = self.position
         return self.timelines.listed()
 
-    def _skip(self, records: Iterator[Record], count: int) -> None:
+    def _skip(self, records: Iterator[Record | DamagedRecord], count: int) -> None:
         """Take up records that only a later one tells the meaning of."""
         take, next_order = self.journal.append, self.next_order
         for record in itertools.islice(records, count):
@@ -123,9 +125,12 @@ class History:
             elif type(record) is TimelineRecord:
                 require_whole(self.state_id, record)
                 self.timelines.add(record)
+            elif type(record) is DamagedRecord:
+                # Whatever started there, it was not a later start than its number.
+                next_order = max(next_order, record.seq + 1)
         self.next_order = next_order
 
-    def _extend(self, records: Iterable[Record]) -> None:
+    def _extend(self, records: Iterable[Record | DamagedRecord]) -> None:
         """Take up many records. Most are first outcomes, which need no more than to be put into their places.
 
         Statuses are told by identity: hashing a member of an enum costs more than all the rest.
@@ -157,13 +162,15 @@ class History:
                 belong = None if self.records is self.journal else self.records.append
         self.next_order = next_order
 
-    def _require_next(self, record: Record) -> None:
+    def _require_next(self, record: Record | DamagedRecord) -> None:
         if record.seq != len(self.journal) + 1:
             raise StateCorrupted(self.state_id, record.seq, f"record {len(self.journal) + 1} was to come here")
 
-    def add(self, record: Record) -> None:
-        """Take up the next record. Raises StateCorrupted where it cannot follow what stands."""
+    def add(self, record: Record | DamagedRecord) -> None:
+        """Take up the next record. Raises StateCorrupted where it is damaged or cannot follow what stands."""
         self._require_next(record)
+        if isinstance(record, DamagedRecord):
+            raise StateCorrupted(self.state_id, record.seq, record.why)
         if type(record) is TimelineRecord:
             require_whole(self.state_id, record)
             self.journal.append(record)
@@ -204,8 +211,10 @@ class History:
                 else:
                     self._judge(record, sieve, failed)
 
-    def _judge(self, record: Record, sieve: Sieve, failed: dict[str, EventRecord]) -> None:
+    def _judge(self, record: Record | DamagedRecord, sieve: Sieve, failed: dict[str, EventRecord]) -> None:
         verdict = sieve.judge(record)
+        if isinstance(record, DamagedRecord):
+            raise StateCorrupted(self.state_id, record.seq, record.why)
         if verdict is Verdict.BELONGS:
             self._index(record)
             self.records.append(record)
@@ -261,8 +270,20 @@ class History:
         return (record for record in self.records if type(record) is EventRecord)
 
     def first_event(self) -> EventRecord | None:
-        """The record that a run began with, on whatever timeline: its input stands there. None without events."""
-        return next((record for record in self.journal if type(record) is EventRecord), None)
+        """The record that a run began with, on whatever timeline: its input stands there. None without events.
+
+        Raises StateCorrupted where it cannot be known, because a record before it is damaged.
+        """
+        for record in self.journal:
+            if isinstance(record, DamagedRecord):
+                raise StateCorrupted(self.state_id, record.seq, record.why)
+            if type(record) is EventRecord:
+                return record
+        return None
+
+    def intact_journal(self) -> tuple[Record, ...]:
+        """Every record, whatever timeline it is of. Raises StateCorrupted where one is damaged."""
+        return tuple(intact(self.journal))
 
     def checkpoints(self) -> list[Checkpoint]:
         """The marked points of all timelines, in order."""

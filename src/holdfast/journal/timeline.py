@@ -13,10 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
+from typing import cast
 
 from holdfast.errors import StateCorrupted
 from holdfast.journal.address import SEPARATOR
-from holdfast.model import EventRecord, ExecutionStatus, Part, Record, StorageRecord, Timeline, TimelineRecord
+from holdfast.model import (
+    DamagedRecord,
+    EventRecord,
+    ExecutionStatus,
+    Part,
+    Record,
+    StorageRecord,
+    Timeline,
+    TimelineRecord,
+)
 
 _STARTED = ExecutionStatus.STARTED
 
@@ -42,7 +52,7 @@ class Sieve:
         self.dropped_inside: dict[str, int] = {}
         """By the path of a call that is kept: the latest start of what was dropped inside it."""
 
-    def judge(self, record: Record) -> Verdict:
+    def judge(self, record: Record | DamagedRecord) -> Verdict:
         part = self._part
         while part is not None and record.seq > part.last:
             part = self._part = self._parts[self._next] if self._next < len(self._parts) else None
@@ -71,10 +81,21 @@ class Sieve:
         return Verdict.BELONGS
 
 
-def belonging(records: Iterable[Record], parts: Sequence[Part]) -> Iterator[Record]:
-    """The records of a journal that belong to a timeline made of these parts, in order."""
+def belonging(records: Iterable[Record | DamagedRecord], parts: Sequence[Part]) -> Iterator[Record]:
+    """The records of a journal that belong to a timeline made of these parts, in order.
+
+    Raises StateCorrupted at one that is damaged; those that stand outside of the timeline do not matter to it.
+    """
     judge = Sieve(parts).judge
-    return (record for record in records if judge(record) is Verdict.BELONGS)
+    return intact(record for record in records if judge(record) is Verdict.BELONGS)
+
+
+def intact(records: Iterable[Record | DamagedRecord]) -> Iterator[Record]:
+    """The records, up to the first that is damaged, at which StateCorrupted is raised."""
+    for record in records:
+        if type(record) is DamagedRecord:
+            raise record.error
+        yield cast("Record", record)
 
 
 def cut_before(parts: Iterable[Part], order: int) -> tuple[Part, ...]:

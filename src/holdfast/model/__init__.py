@@ -3,13 +3,14 @@
 from holdfast.model.artifacts import ArtifactInfo, ArtifactReference, Content, Pin, checked_artifact_id
 from holdfast.model.diff import EventChange, StateDiff, StatePoint, StorageChange, Totals
 from holdfast.model.difference import Difference, DifferenceKind
-from holdfast.model.header import FORMAT_VERSION, Base, StateHeader, checked_state_id
+from holdfast.model.header import FORMAT_VERSION, Base, End, StateHeader, checked_state_id
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.notice import EventNotice
 from holdfast.model.plan import PlannedCalls, RerunPlan
 from holdfast.model.records import (
     CheckpointRecord,
+    DamagedRecord,
     EventRecord,
     Failure,
     Part,
@@ -20,6 +21,7 @@ from holdfast.model.records import (
 )
 from holdfast.model.timeline import Checkpoint, Lineage, Timeline
 from holdfast.model.validation import Finding, Mismatch, NotChecked, Outcome, RehearsalReport, Rehearsed
+from holdfast.model.verification import Diagnosis, Migrated, Recovered, Verification
 from holdfast.model.words import DeterminismLevel, EventType, ExecutionStatus, OnDrift, ReplayMode, StateStatus
 
 __all__ = [
@@ -30,9 +32,12 @@ __all__ = [
     "Checkpoint",
     "CheckpointRecord",
     "Content",
+    "DamagedRecord",
     "DeterminismLevel",
+    "Diagnosis",
     "Difference",
     "DifferenceKind",
+    "End",
     "EventChange",
     "EventNotice",
     "EventRecord",
@@ -43,6 +48,7 @@ __all__ = [
     "Holder",
     "Lease",
     "Lineage",
+    "Migrated",
     "Mismatch",
     "NotChecked",
     "OnDrift",
@@ -51,6 +57,7 @@ __all__ = [
     "Pin",
     "PlannedCalls",
     "Record",
+    "Recovered",
     "RehearsalReport",
     "Rehearsed",
     "ReplayMode",
@@ -65,6 +72,7 @@ __all__ = [
     "Timeline",
     "TimelineRecord",
     "Totals",
+    "Verification",
     "checked_artifact_id",
     "checked_state_id",
     "fingerprint",

@@ -12,8 +12,8 @@ from holdfast.model.lease import Holder
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.words import StateStatus
 
-FORMAT_VERSION = 1
-"""The version of the record and header format that this code writes."""
+FORMAT_VERSION = 2
+"""The version of the record and header format that this code writes. ``codec/versions.py`` knows the older ones."""
 
 MAX_STATE_ID = 200
 _STATE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+=,-]*")
@@ -24,6 +24,14 @@ class Base(msgspec.Struct, frozen=True):
 
     state_id: str
     last: int
+
+
+class End(msgspec.Struct, frozen=True):
+    """Where a journal ended when its header was last written, so that records missing at the end are noticed."""
+
+    position: int
+    link: int
+    """The chained checksum of that record."""
 
 
 class StateHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +55,12 @@ class StateHeader(msgspec.Struct, frozen=True, kw_only=True):
     by the backend when it creates a fork; a state that was deleted since is still named."""
     timeline: int = 0
     """The number of the record that began the current timeline; 0 for the first."""
+    end: End | None = None
+    """Where the journal ended when the status, the metadata or the timeline last changed; None where that is unknown.
+    More records may have come since, never fewer."""
+    damage: str | None = None
+    """Why what is stored of the header cannot be trusted; the other fields are then what could be read of it. Filled in
+    by the backend when it reads."""
 
 
 def utc(seconds: float) -> datetime:

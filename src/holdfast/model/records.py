@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from holdfast.errors import StateCorrupted
 from holdfast.model.words import ExecutionStatus, StateStatus
 
 
@@ -123,13 +124,13 @@ class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=Fals
     """The ids of the artifacts that the value names."""
     is_artifact: bool = False
     """Whether the key is one of ``set_artifact``, which have a space of their own."""
-    behind: int | None = None
-    """How far the newest start lies behind ``seq``; None in records from before this was noted."""
+    behind: int = 0
+    """How far the newest start lies behind ``seq``."""
 
     @property
     def order(self) -> int:
         """The how-manieth start in its state was the newest when this was changed."""
-        return self.seq - (self.behind or 0)
+        return self.seq - self.behind
 
     @property
     def recorded_at(self) -> datetime:
@@ -167,3 +168,19 @@ class TimelineRecord(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=Fal
 
 
 Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord
+"""What is stored."""
+
+
+class DamagedRecord(msgspec.Struct, frozen=True, gc=False):
+    """Stands in a journal that is read where a record is damaged or missing. It is never stored itself."""
+
+    state_id: str
+    """The state that wrote it."""
+    seq: int
+    why: str
+    """What is wrong with it: ``it is missing``, for one."""
+
+    @property
+    def error(self) -> StateCorrupted:
+        """What is raised where the record is needed."""
+        return StateCorrupted(self.state_id, self.seq, self.why)

@@ -12,12 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.codec.encryption import RecordCipher
-from holdfast.codec.frames import SEALED_VERSION, first_link, forked_link, from_frames, link_of, to_frame
+from holdfast.codec.frames import (
+    PLAIN_VERSION,
+    SEALED_VERSION,
+    FrameReader,
+    first_link,
+    forked_link,
+    from_frames,
+    is_intact,
+    link_of,
+    to_frame,
+)
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
+from holdfast.journal.timeline import intact
 from holdfast.keys import Encryption
 from holdfast.model import (
-    FORMAT_VERSION,
     CheckpointRecord,
+    DamagedRecord,
     EventRecord,
     ExecutionStatus,
     Failure,
@@ -68,7 +79,7 @@ def frames_of(state_id: str, records: list[Record], encryption: Encryption | Non
     link, frames = first_link(state_id), Frames()
     cipher = None if encryption is None else RecordCipher(encryption, state_id)
     for record in records:
-        frame, link = to_frame(record, link, cipher)
+        frame, link = to_frame(record, link, first_link(state_id), cipher)
         frames.append((record.seq, frame))
     return frames
 
@@ -80,7 +91,8 @@ SEALED = frames_of("kelp-42", RECORDS, KEY)
 def read(
     frames: Frames, state_id: str = "kelp-42", link: int | None = None, cipher: RecordCipher | None = None
 ) -> list[Record]:
-    return list(from_frames(state_id, frames, link, cipher))
+    first = 1 if link is None or not frames else frames[0][0]
+    return list(intact(from_frames(state_id, frames, link, cipher, first)))
 
 
 def read_sealed(frames: Frames, state_id: str = "kelp-42", encryption: Encryption = KEY) -> list[Record]:
@@ -91,7 +103,7 @@ def rechained(bodies: list[bytes], state_id: str = "kelp-42") -> Frames:
     """Frames with these versions and bodies, numbered and chained anew, as a forger would do it."""
     link, frames = first_link(state_id), Frames()
     for seq, body in enumerate(bodies, start=1):
-        frames.append((seq, checked(body, link)))
+        frames.append((seq, checked(body, link, state_id)))
         link = link_of(frames[-1][1])
     return frames
 
@@ -100,9 +112,17 @@ def renumbered(bodies: list[bytes]) -> Frames:
     return list(enumerate(bodies, start=1))
 
 
-def checked(body: bytes, link: int) -> bytes:
-    """A frame with whatever body, and the checksum that fits it."""
-    return zlib.crc32(body, link).to_bytes(4, "big") + body
+def checked(content: bytes, link: int, state_id: str = "s") -> bytes:
+    """A frame with whatever version and body, and the checksums that fit them."""
+    if content[0] < PLAIN_VERSION:
+        return zlib.crc32(content, link).to_bytes(4, "big") + content
+    own = zlib.crc32(content, zlib.crc32(state_id.encode())).to_bytes(4, "big")
+    return zlib.crc32(own, link).to_bytes(4, "big") + content[:1] + own + content[1:]
+
+
+def content(frame: bytes) -> bytes:
+    """The version and the body of a frame."""
+    return frame[4:5] + frame[9:]
 
 
 def test_a_journal_comes_back_as_it_was_written() -> None:
@@ -116,7 +136,7 @@ def test_an_empty_journal_has_no_records() -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{type(record).__name__} {record.seq}")
 def test_each_record_comes_back_by_itself(record: Record) -> None:
-    frame, link = to_frame(record, 7)
+    frame, link = to_frame(record, 7, first_link("kelp-42"))
     assert [record] == read([(record.seq, frame)], link=7)
     assert link == link_of(frame)
 
@@ -129,22 +149,24 @@ def test_every_status_of_an_event_comes_back_as_itself(status: ExecutionStatus) 
     assert status is found.status
 
 
-def test_a_frame_is_checksum_version_and_record() -> None:
+def test_a_frame_is_chain_version_own_checksum_and_record() -> None:
     record = StorageRecord(seq=1, key="k", at=2.0, value=b"v")
-    frame, link = to_frame(record, first_link("s"))
-    assert bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, None]) == frame[4:]
-    assert zlib.crc32(frame[4:], zlib.crc32(b"s")) == link == int.from_bytes(frame[:4], "big")
+    frame, link = to_frame(record, 9, first_link("s"))
+    assert bytes([PLAIN_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, 0]) == content(frame)
+    assert zlib.crc32(content(frame), zlib.crc32(b"s")) == int.from_bytes(frame[5:9], "big")
+    assert zlib.crc32(frame[5:9], 9) == link == int.from_bytes(frame[:4], "big")
 
 
 @pytest.mark.parametrize("number", range(len(FRAMES)))
-def test_every_flipped_bit_is_noticed(number: int) -> None:
+def test_every_flipped_bit_is_noticed_and_costs_that_record_alone(number: int) -> None:
     seq, frame = FRAMES[number]
     for place in range(len(frame)):
         for bit in range(8):
             damaged = bytearray(frame)
             damaged[place] ^= 1 << bit
-            with pytest.raises((StateCorrupted, UnsupportedVersion)):
-                read([*FRAMES[:number], (seq, bytes(damaged)), *FRAMES[number + 1 :]])
+            found = list(from_frames("kelp-42", [*FRAMES[:number], (seq, bytes(damaged)), *FRAMES[number + 1 :]]))
+            assert isinstance(found[number], DamagedRecord)
+            assert RECORDS == [*found[:number], RECORDS[number], *found[number + 1 :]], "another one is affected"
 
 
 @pytest.mark.parametrize("number", range(len(FRAMES)))
@@ -164,10 +186,9 @@ def test_bytes_after_a_frame_are_noticed(more: bytes) -> None:
 
 def test_the_first_bad_record_is_named_and_those_before_it_are_given() -> None:
     frames = [*FRAMES[:3], (4, b"garbage"), *FRAMES[4:]]
-    given_records: list[Record] = []
-    with pytest.raises(StateCorrupted, match=r"State 'kelp-42' is damaged at record 4: its checksum does not fit"):
-        given_records.extend(from_frames("kelp-42", frames))
-    reading = from_frames("kelp-42", frames)
+    with pytest.raises(StateCorrupted, match=r"State 'kelp-42' is damaged at record 4: it is cut off: 7 bytes"):
+        read(frames)
+    reading = intact(from_frames("kelp-42", frames))
     assert RECORDS[:3] == [next(reading) for _ in range(3)]
 
 
@@ -206,7 +227,7 @@ def test_frames_of_another_state_are_noticed() -> None:
 
 
 def test_a_record_that_says_another_number_is_noticed() -> None:
-    frame, _ = to_frame(RECORDS[1], first_link("s"))
+    frame, _ = to_frame(RECORDS[1], first_link("s"), first_link("s"))
     with pytest.raises(StateCorrupted, match=r"damaged at record 1: it says that it is record 2"):
         read([(1, frame)], "s")
 
@@ -239,7 +260,7 @@ def test_a_version_that_is_not_known_is_refused_clearly(version: int, cipher: Re
     ids=lambda record: record[:12].hex(),
 )
 def test_a_record_that_makes_no_sense_is_noticed_even_with_a_fitting_checksum_or_seal(record: bytes) -> None:
-    plain = bytes([FORMAT_VERSION]) + record
+    plain = bytes([PLAIN_VERSION]) + record
     sealed = bytes([SEALED_VERSION]) + RecordCipher(KEY, "s").seal(record, 1)
     for body, cipher in ((plain, None), (sealed, RecordCipher(KEY, "s"))):
         with pytest.raises(StateCorrupted, match=r"damaged at record 1: it cannot be read"):
@@ -247,7 +268,7 @@ def test_a_record_that_makes_no_sense_is_noticed_even_with_a_fitting_checksum_or
 
 
 def test_fields_that_a_later_version_adds_at_the_end_are_passed_over() -> None:
-    body = bytes([FORMAT_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, None, "new field"])
+    body = bytes([PLAIN_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, 0, "new field"])
     assert [StorageRecord(1, "k", 2.0, b"v")] == read([(1, checked(body, first_link("s")))], "s")
 
 
@@ -269,7 +290,7 @@ def test_the_first_link_of_a_fork_is_that_of_its_id_behind_what_it_shares() -> N
 
 
 def test_a_link_of_zero_is_a_link() -> None:
-    frame, _ = to_frame(RECORDS[0], 0)
+    frame, _ = to_frame(RECORDS[0], 0, first_link("kelp-42"))
     assert RECORDS[:1] == read([(1, frame)], link=0)
 
 
@@ -306,12 +327,13 @@ def test_a_sealed_journal_comes_back_as_it_was_written() -> None:
 def test_a_sealed_frame_is_checksum_version_and_sealed_record() -> None:
     record = StorageRecord(seq=7, key="k", at=2.0, value=b"v")
     cipher = RecordCipher(KEY, "s")
-    frame, link = to_frame(record, 9, cipher)
-    assert zlib.crc32(frame[4:], 9) == link == int.from_bytes(frame[:4], "big")
+    frame, link = to_frame(record, 9, first_link("s"), cipher)
+    assert zlib.crc32(content(frame), zlib.crc32(b"s")) == int.from_bytes(frame[5:9], "big")
+    assert zlib.crc32(frame[5:9], 9) == link == int.from_bytes(frame[:4], "big")
     assert bytes([SEALED_VERSION]) == frame[4:5]
     place = b"records" + (7).to_bytes(8, "big")
-    assert msgspec.msgpack.encode(record) == KEY.open(frame[5:], place, "It")
-    assert 4 + 1 + 32 + len(msgspec.msgpack.encode(record)) == len(frame)
+    assert msgspec.msgpack.encode(record) == KEY.open(frame[9:], place, "It")
+    assert 4 + 1 + 4 + 32 + len(msgspec.msgpack.encode(record)) == len(frame)
 
 
 def test_nothing_of_a_record_stands_in_its_sealed_frame() -> None:
@@ -324,7 +346,7 @@ def test_nothing_of_a_record_stands_in_its_sealed_frame() -> None:
 def test_the_chain_of_sealed_frames_is_that_of_their_bytes() -> None:
     link = first_link("kelp-42")
     for _, frame in SEALED:
-        link = zlib.crc32(frame[4:], link)
+        link = zlib.crc32(frame[5:9], link)
         assert link == link_of(frame)
 
 
@@ -348,26 +370,26 @@ def test_every_flipped_bit_of_a_sealed_frame_is_noticed(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(len(SEALED)))
 def test_every_bit_that_a_forger_flips_is_noticed(number: int) -> None:
-    bodies = [frame[4:] for _, frame in SEALED]
+    bodies = [content(frame) for _, frame in SEALED]
     for place in range(len(bodies[number])):
         for bit in range(8):
             forged = bytearray(bodies[number])
             forged[place] ^= 1 << bit
-            wanted = WrongKey if place else (UnsupportedVersion, NotEncrypted)
-            with pytest.raises(wanted, match=f"Record {number + 1} of state 'kelp-42'"):
+            wanted = WrongKey if place else (UnsupportedVersion, NotEncrypted, StateCorrupted, WrongKey)
+            with pytest.raises(wanted, match=f"[Rr]ecord {number + 1}"):
                 read_sealed(rechained([*bodies[:number], bytes(forged), *bodies[number + 1 :]]))
 
 
 @pytest.mark.parametrize("number", range(len(SEALED)))
 def test_every_cut_that_a_forger_makes_is_noticed(number: int) -> None:
-    bodies = [frame[4:] for _, frame in SEALED]
+    bodies = [content(frame) for _, frame in SEALED]
     for length in range(1, len(bodies[number])):
         with pytest.raises(WrongKey):
             read_sealed(rechained([*bodies[:number], bodies[number][:length], *bodies[number + 1 :]]))
 
 
 def test_sealed_records_that_are_swapped_and_chained_anew_are_noticed() -> None:
-    bodies = [frame[4:] for _, frame in SEALED]
+    bodies = [content(frame) for _, frame in SEALED]
     for order in permutations(range(len(bodies))):
         if list(order) != sorted(order):
             with pytest.raises(WrongKey):
@@ -375,7 +397,7 @@ def test_sealed_records_that_are_swapped_and_chained_anew_are_noticed() -> None:
 
 
 def test_a_sealed_record_of_another_state_is_noticed_although_it_is_chained_anew() -> None:
-    foreign = rechained([frame[4:] for _, frame in SEALED], "kelp-43")
+    foreign = rechained([content(frame) for _, frame in SEALED], "kelp-43")
     with pytest.raises(WrongKey, match="Record 1 of state 'kelp-43' cannot be decrypted: it was changed"):
         read_sealed(foreign, "kelp-43")
 
@@ -389,13 +411,13 @@ def test_a_sealed_record_that_says_another_number_is_noticed() -> None:
 def test_a_forged_plain_record_is_refused_where_a_key_is_given() -> None:
     with pytest.raises(NotEncrypted, match=r"Record 1 of state 'kelp-42' is not encrypted although a key is given"):
         read_sealed(FRAMES)
-    mixed = rechained([*(frame[4:] for _, frame in SEALED[:3]), *(frame[4:] for _, frame in FRAMES[3:])])
+    mixed = rechained([*(content(frame) for _, frame in SEALED[:3]), *(content(frame) for _, frame in FRAMES[3:])])
     with pytest.raises(NotEncrypted, match=r"Record 4 of state 'kelp-42'"):
         read_sealed(mixed)
 
 
 def test_records_from_before_encryption_are_read_where_they_are_accepted() -> None:
-    mixed = rechained([*(frame[4:] for _, frame in FRAMES[:3]), *(frame[4:] for _, frame in SEALED[3:])])
+    mixed = rechained([*(content(frame) for _, frame in FRAMES[:3]), *(content(frame) for _, frame in SEALED[3:])])
     assert RECORDS == read_sealed(FRAMES, encryption=LENIENT)
     assert RECORDS == read_sealed(mixed, encryption=LENIENT)
     assert RECORDS == read_sealed(SEALED, encryption=LENIENT)
@@ -415,3 +437,120 @@ def test_a_sealed_record_is_not_read_with_another_key() -> None:
 @given(EVENTS, TEXT)
 def test_any_record_comes_back_from_its_seal(record: Any, state_id: str) -> None:
     assert [record] == read_sealed(frames_of(state_id, [record], KEY), state_id)
+
+
+def old_frames_of(records: list[Record], cipher: RecordCipher | None = None) -> Frames:
+    """Frames as format 1 had them."""
+    contents: list[bytes] = []
+    for record in records:
+        encoded = msgspec.msgpack.encode(record)
+        contents.append(b"\x01" + encoded if cipher is None else b"\x02" + cipher.seal(encoded, record.seq))
+    return rechained(contents)
+
+
+OLD = old_frames_of(RECORDS)
+
+
+def test_frames_of_format_1_are_read() -> None:
+    assert RECORDS == read(OLD)
+    cipher = RecordCipher(KEY, "kelp-42")
+    assert RECORDS == read(old_frames_of(RECORDS, cipher), cipher=cipher)
+
+
+def test_a_journal_that_was_begun_in_format_1_goes_on_in_format_2() -> None:
+    frames, link = OLD[:3], link_of(OLD[2][1])
+    for record in RECORDS[3:]:
+        frame, link = to_frame(record, link, first_link("kelp-42"))
+        frames.append((record.seq, frame))
+    assert RECORDS == read(frames)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [3, 1, "k", 2.0, b"v"],
+        [3, 1, "k", 2.0, b"v", []],
+        [3, 1, "k", 2.0, b"v", [], False],
+        [3, 1, "k", 2.0, b"v", [], False, None],
+        [3, 1, "k", 2.0, b"v", [], False, 0],
+    ],
+)
+def test_a_storage_record_of_format_1_gets_what_it_did_not_say(stored: list[Any]) -> None:
+    frame = checked(b"\x01" + msgspec.msgpack.encode(stored), first_link("s"))
+    assert [StorageRecord(1, "k", 2.0, b"v", behind=0)] == read([(1, frame)], "s")
+
+
+def test_a_storage_record_of_format_1_keeps_what_it_says() -> None:
+    frame = checked(b"\x01" + msgspec.msgpack.encode([3, 1, "k", 2.0, None, ["a"], True, 5]), first_link("s"))
+    assert [StorageRecord(1, "k", 2.0, None, ("a",), True, 5)] == read([(1, frame)], "s")
+
+
+@pytest.mark.parametrize("number", range(len(OLD)))
+def test_a_flipped_bit_in_format_1_costs_that_record_alone(number: int) -> None:
+    seq, frame = OLD[number]
+    for place in range(len(frame)):
+        damaged = bytearray(frame)
+        damaged[place] ^= 64
+        frames = [*OLD[:number], (seq, bytes(damaged)), *OLD[number + 1 :]]
+        if place == 4:
+            with pytest.raises(UnsupportedVersion):
+                read(frames)
+            continue
+        found = list(from_frames("kelp-42", frames))
+        assert isinstance(found[number], DamagedRecord)
+        assert RECORDS == [*found[:number], RECORDS[number], *found[number + 1 :]]
+
+
+@pytest.mark.parametrize("number", range(len(FRAMES) - 1))
+def test_a_missing_record_is_named_and_the_others_are_given(number: int) -> None:
+    found = list(from_frames("kelp-42", FRAMES[:number] + FRAMES[number + 1 :]))
+    assert DamagedRecord("kelp-42", number + 1, "it is missing") == found[number]
+    assert RECORDS == [*found[:number], RECORDS[number], *found[number + 1 :]]
+
+
+def test_behind_a_damaged_record_no_record_of_another_state_is_taken() -> None:
+    other = frames_of("kelp-43", RECORDS)
+    found = list(from_frames("kelp-42", [*FRAMES[:2], *other[2:5], FRAMES[5]]))
+    assert [3, 4, 5] == [record.seq for record in found if isinstance(record, DamagedRecord)]
+    assert RECORDS[5] == found[5]
+
+
+def test_numbers_that_nobody_can_have_written_end_the_reading() -> None:
+    with pytest.raises(StateCorrupted, match=r"record 3: it is missing, and record 9000000000 comes next"):
+        list(from_frames("kelp-42", [*FRAMES[:2], (9_000_000_000, FRAMES[2][1])]))
+    with pytest.raises(StateCorrupted, match=r"record 3: it is missing, and record 2 comes next"):
+        list(from_frames("kelp-42", [*FRAMES[:2], FRAMES[1]]))
+
+
+@pytest.mark.parametrize("frames", [FRAMES, SEALED, OLD])
+def test_damage_is_found_without_a_key(frames: Frames) -> None:
+    def found(frames: Frames) -> list[int]:
+        return [damage.seq for damage in FrameReader(first_link("kelp-42")).check("kelp-42", frames)]
+
+    assert [] == found(frames)
+    for number, (seq, frame) in enumerate(frames):
+        damaged = (seq, frame[:-1] + bytes([frame[-1] ^ 1]))
+        assert [seq] == found([*frames[:number], damaged, *frames[number + 1 :]])
+        if seq < len(frames):
+            removed = found([*frames[:number], *frames[number + 1 :]])
+            # In format 1 the one behind cannot be checked by itself.
+            assert ([seq] if frames is not OLD else [seq, seq + 1]) == removed
+    # What is sealed does not say its number.
+    swapped = [frames[0], (2, frames[2][1]), (3, frames[1][1]), *frames[3:]]
+    assert ([2, 4] if frames is SEALED else [2, 3] if frames is FRAMES else [2, 3, 4]) == found(swapped)
+
+
+def test_sealed_records_that_are_swapped_cost_no_other() -> None:
+    frames = [SEALED[0], (2, SEALED[2][1]), (3, SEALED[1][1]), *SEALED[3:]]
+    found = list(from_frames("kelp-42", frames, cipher=RecordCipher(KEY, "kelp-42")))
+    assert [2, 3] == [record.seq for record in found if isinstance(record, DamagedRecord)]
+    assert RECORDS[3:] == found[3:]
+
+
+def test_a_frame_is_judged_by_itself() -> None:
+    _, frame = FRAMES[2]
+    assert is_intact("kelp-42", frame)
+    assert not is_intact("kelp-43", frame)
+    assert not is_intact("kelp-42", frame[:-1])
+    assert not is_intact("kelp-42", b"")
+    assert is_intact("kelp-42", OLD[2][1]), "which cannot be told"

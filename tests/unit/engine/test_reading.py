@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from holdfast import MemoryStateBackend, StateCorrupted, StateHeader, StateStatus
@@ -7,9 +8,18 @@ from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.contract import Append, Claim
 from holdfast.codec import frames
 from holdfast.engine.lease import new_holder
-from holdfast.engine.reading import JournalReader, decoded, next_link
+from holdfast.engine.reading import (
+    JournalReader,
+    damaged_records,
+    decoded,
+    next_link,
+    require_end,
+    require_intact,
+    whole_journal,
+)
+from holdfast.journal.timeline import intact
 from holdfast.keys import Encryption, new_key
-from holdfast.model import Base, CheckpointRecord
+from holdfast.model import Base, CheckpointRecord, DamagedRecord, End
 from holdfast.model.header import utc
 
 PLAIN = StoredValues(None)
@@ -24,7 +34,7 @@ def written(stored: StoredValues, owner: str, first: int, last: int, link: int) 
     bodies: list[bytes] = []
     for seq in range(first, last + 1):
         record = CheckpointRecord(seq, StateStatus.RUNNING, 0.0, owner)
-        body, link = frames.to_frame(record, link, stored.record_cipher(owner))
+        body, link = frames.to_frame(record, link, frames.first_link(owner), stored.record_cipher(owner))
         bodies.append(body)
     return tuple(bodies), link
 
@@ -86,14 +96,76 @@ def test_a_record_of_another_place_does_not_fit(number: int) -> None:
     backend, found = family(PLAIN)
     read = backend.read("third")
     read[number] = (number + 1, backend.read("second")[min(number, 8)][1] if number > 7 else read[number - 1][1])
-    with pytest.raises(StateCorrupted):
-        list(decoded(found, read, PLAIN))
+    damaged = [record.seq for record in decoded(found, read, PLAIN) if isinstance(record, DamagedRecord)]
+    assert [number + 1] == damaged
+    assert damaged == [record.seq for record in damaged_records(found, read)]
+    with pytest.raises(StateCorrupted, match=f"State 'third' is damaged at record {number + 1}"):
+        require_intact(found, read)
+
+
+@pytest.mark.parametrize("stored", [PLAIN, SEALED], ids=["plain", "sealed"])
+@pytest.mark.parametrize("number", range(12))
+def test_a_missing_record_of_a_fork_or_of_what_it_shares_costs_no_other(stored: StoredValues, number: int) -> None:
+    backend, found = family(stored)
+    read = backend.read("third")
+    del read[number]
+    records = list(whole_journal(header_with_end(found, backend.read("third")), read, stored))
+    assert list(range(1, 13)) == [record.seq for record in records]
+    assert [number + 1] == [record.seq for record in records if isinstance(record, DamagedRecord)]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("number", range(11))
+def test_a_stream_of_a_damaged_journal_names_what_is_damaged_alone(number: int, chunk: int) -> None:
+    backend, found = family(PLAIN)
+    read = backend.read("third")
+
+    class Damaged(MemoryStateBackend):
+        def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
+            kept = [(seq, frame) for seq, frame in read if seq != number + 1 and seq > after]
+            return kept[:limit]
+
+    for after in (0, number):
+        records = list(JournalReader(Damaged(), PLAIN, found).stream(after, chunk))
+        assert list(range(after + 1, 13)) == [record.seq for record in records]
+        assert [number + 1] == [record.seq for record in records if isinstance(record, DamagedRecord)]
+
+
+def header_with_end(found: StateHeader, read: list[tuple[int, bytes]]) -> StateHeader:
+    seq, frame = read[-1]
+    return msgspec.structs.replace(found, end=End(seq, frames.link_of(frame)))
+
+
+def test_records_that_are_missing_at_the_end_are_told_by_the_header() -> None:
+    backend, found = family(PLAIN)
+    read = backend.read("third")
+    ended = header_with_end(found, read)
+    require_intact(ended, read)
+    require_end(ended, read[-1])
+    assert [11, 12] == [damage.seq for damage in damaged_records(ended, read[:10])]
+    with pytest.raises(StateCorrupted, match="record 12: it is missing, although the header"):
+        require_end(ended, read[10])
+    assert [*range(1, 13)] == [damage.seq for damage in damaged_records(ended, [])]
+    with pytest.raises(StateCorrupted, match="record 9: it is missing, although the header"):
+        list(JournalReader(backend, PLAIN, msgspec.structs.replace(ended, position=8)).stream())
+
+
+def test_another_record_than_the_header_knew_is_noticed() -> None:
+    backend, found = family(PLAIN)
+    read = backend.read("third")
+    ended = header_with_end(found, read[:11])
+    require_intact(ended, read)
+    other = msgspec.structs.replace(ended, end=End(11, 12345))
+    assert [11] == [damage.seq for damage in damaged_records(other, read)]
+    damaged = [record.seq for record in whole_journal(other, read, PLAIN) if isinstance(record, DamagedRecord)]
+    assert [11] == damaged
+    assert 12 == len(list(whole_journal(other, read, PLAIN)))
 
 
 def test_a_fork_that_is_read_as_an_ordinary_state_does_not_fit() -> None:
     backend, found = family(PLAIN)
     with pytest.raises(StateCorrupted):
-        list(decoded(header("third"), backend.read("third"), PLAIN))
+        list(intact(decoded(header("third"), backend.read("third"), PLAIN)))
     assert 12 == found.position
 
 

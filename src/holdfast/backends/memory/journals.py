@@ -58,6 +58,16 @@ class Journal:
     def extend(self, bodies: Iterable[bytes]) -> None:
         self.own.bodies.extend(map(bytes, bodies))
 
+    def owns(self, first: int, count: int) -> bool:
+        """Whether the state itself has written so many records from that number on."""
+        return self.own.before < first and first + count - 1 <= self.position
+
+    def rewrite(self, first: int, bodies: Iterable[bytes]) -> None:
+        """Put other bytes in the place of its own records."""
+        own = self.own
+        for place, body in enumerate(bodies, first - own.before - 1):
+            own.bodies[place] = bytes(body)
+
     def between(self, after: int, last: int) -> Iterator[tuple[int, bytes]]:
         """The records behind one number and up to another, with their numbers."""
         for span in (*self._shared, Span(self.own, self.position)):

@@ -69,6 +69,11 @@ class _StoredState:
         return None
 
     def change(self, update: StateUpdate) -> None:
+        if update.header is not None:
+            self.header = msgspec.structs.replace(
+                update.header, state_id=self.header.state_id, bases=self.header.bases, damage=None
+            )
+            self.metadata = update.header.metadata.to_json()
         if update.status is not None or update.metadata is not None:
             status = update.status or self.header.status
             self.header = msgspec.structs.replace(self.header, status=status, updated_at=utc(update.at))
@@ -76,6 +81,8 @@ class _StoredState:
             self.metadata = update.metadata.to_json()
         if update.timeline is not None:
             self.header = msgspec.structs.replace(self.header, timeline=update.timeline)
+        if update.end is not None:
+            self.header = msgspec.structs.replace(self.header, end=update.end)
         if update.releases:
             self.holder = None
 
@@ -123,6 +130,20 @@ class MemoryStateBackend(StateBackend):
             start = max(after, 0)
             stop = stored.journal.position if limit is None else start + max(limit, 0)
             return list(stored.journal.between(start, stop))
+
+    def rewrite(self, appends: Sequence[Append]) -> None:
+        with self._lock:
+            self._require_open()
+            for append in appends:
+                stored = self._leased(append.lease)
+                if stored is None:
+                    raise LeaseLost(append.lease.state_id, append.lease.fence)
+                if not stored.journal.owns(append.first_seq, len(append.bodies)):
+                    raise PositionTaken(append.lease.state_id, append.first_seq)
+            for append in appends:
+                self._by_key[append.lease.key].journal.rewrite(append.first_seq, append.bodies)
+                if append.update is not None:
+                    self._by_key[append.lease.key].change(append.update)
 
     def find_state(self, state_id: str) -> StateHeader | None:
         with self._lock:

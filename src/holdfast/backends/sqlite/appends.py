@@ -14,6 +14,7 @@ import apsw
 from holdfast.backends.contract import Append, StateUpdate
 from holdfast.backends.sqlite.driver import Bindings, Connection, Cursor
 from holdfast.backends.sqlite.queries import QUERIES
+from holdfast.backends.sqlite.rows import Columns, columns_changed
 from holdfast.backends.sqlite.spans import read_journal
 from holdfast.errors import BackendError, LeaseLost, PositionTaken
 from holdfast.model import Lease, StateMetadata
@@ -146,20 +147,37 @@ class Appender:
 
     def _apply(self, key: int, update: StateUpdate) -> None:
         """Change a header under a lease that has been checked."""
-        if update.status is not None:
-            self._cursor.execute(QUERIES["update_status"], (update.status.value, update.at, key))
-        if update.metadata is not None:
-            self._replace_metadata(key, update.metadata, update.at)
-        if update.timeline is not None:
-            self._cursor.execute(QUERIES["update_timeline"], (update.timeline, key))
+        ((*before, checksum),) = self._cursor.execute(QUERIES["find_columns"], (key,)).fetchall()
+        columns = Columns(*before)
+        new = columns_changed(columns, update)
+        # A header that is damaged must not be made good by writing to it.
+        if checksum is None or update.header is not None or checksum == columns.checksum:
+            checksum = new.checksum
+        if (metadata := update.metadata or (update.header and update.header.metadata)) is not None:
+            self._replace_metadata(key, new, metadata)
+        row = (new.status, new.updated_at, new.timeline, new.end_seq, new.end_link, checksum, key)
+        self._cursor.execute(QUERIES["update_header"], row)
         if update.releases:
             self._cursor.execute(QUERIES["release_lease"], (key,))
 
-    def _replace_metadata(self, key: int, metadata: StateMetadata, at: float) -> None:
-        row = (metadata.to_json(), metadata.pipeline_name, metadata.parent_state_id, at, key)
-        self._cursor.execute(QUERIES["update_metadata"], row)
+    def _replace_metadata(self, key: int, new: Columns, metadata: StateMetadata) -> None:
         self._cursor.execute(QUERIES["delete_tags"], (key,))
+        row = (new.metadata, new.pipeline_name, new.parent, new.agent, new.version, new.created_at, key)
+        self._cursor.execute(QUERIES["update_metadata"], row)
         insert_tags(self._cursor, key, metadata)
+
+    def rewrite(self, appends: Sequence[Append]) -> None:
+        """Put other bytes in the place of records, inside a transaction that the store ends."""
+        for append in appends:
+            lease = append.lease
+            if not self._is_newest(lease):
+                raise LeaseLost(lease.state_id, lease.fence)
+            for seq, body in enumerate(append.bodies, append.first_seq):
+                self._cursor.execute(QUERIES["rewrite_record"], (body, lease.key, seq))
+                if self._connection.changes() != 1:
+                    raise PositionTaken(lease.state_id, seq)
+            if append.update is not None:
+                self._apply(lease.key, append.update)
 
 
 def insert_tags(cursor: Cursor, key: int, metadata: StateMetadata) -> None:

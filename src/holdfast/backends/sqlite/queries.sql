@@ -62,9 +62,9 @@ SELECT * FROM headers WHERE state_id = ?;
 -- name: insert_state
 -- A new state, with its first lease. The fence follows from its key, so it is set next.
 INSERT INTO states
-    (fence, lease_until, status, created_at, updated_at, version, state_id, pipeline_name, agent, holder, metadata,
-     parent, timeline, bases)
-VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (fence, lease_until, holder, state_id, status, created_at, updated_at, metadata, agent, version, timeline, bases,
+     pipeline_name, parent, end_seq, end_link, checksum)
+VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: set_first_fence
 -- Gives a new state the fence of its first lease.
@@ -82,17 +82,35 @@ UPDATE states SET lease_until = ? WHERE key = ? AND fence = ? AND holder IS NOT 
 -- Gives a lease back. The fence stays, so that a repeated append is recognised.
 UPDATE states SET holder = NULL, lease_until = 0.0 WHERE key = ?;
 
--- name: update_status
--- Changes the status of a state whose fence was checked in the same transaction.
-UPDATE states SET status = ?, updated_at = ? WHERE key = ?;
+-- name: find_columns
+-- What the checksum of a header covers, and the checksum.
+SELECT state_id, status, created_at, updated_at, metadata, agent, version, timeline, bases, pipeline_name, parent,
+       end_seq, end_link, checksum
+FROM states WHERE key = ?;
+
+-- name: update_header
+-- Changes what most often changes of a state, whose fence was checked in the same transaction.
+UPDATE states SET status = ?, updated_at = ?, timeline = ?, end_seq = ?, end_link = ?, checksum = ? WHERE key = ?;
 
 -- name: update_metadata
--- Changes the metadata of a state whose fence was checked in the same transaction.
-UPDATE states SET metadata = ?, pipeline_name = ?, parent = ?, updated_at = ? WHERE key = ?;
+-- Changes the metadata of a state whose fence was checked in the same transaction, and what a mended header has besides.
+UPDATE states SET metadata = ?, pipeline_name = ?, parent = ?, agent = ?, version = ?, created_at = ? WHERE key = ?;
 
--- name: update_timeline
--- Changes the timeline of a state whose fence was checked in the same transaction.
-UPDATE states SET timeline = ? WHERE key = ?;
+-- name: rewrite_record
+-- Other bytes for a record of a state whose fence was checked in the same transaction.
+UPDATE records SET body = ? WHERE state = ? AND seq = ?;
+
+-- name: check_integrity
+-- What SQLite finds wrong with the file, or `ok`.
+PRAGMA integrity_check(20);
+
+-- name: count_orphans
+-- Records that belong to no state and that no fork shares.
+SELECT count(*) FROM records
+WHERE NOT EXISTS (SELECT 1 FROM states WHERE states.key = records.state)
+  AND NOT EXISTS (
+      SELECT 1 FROM spans WHERE spans.source = records.state AND records.seq BETWEEN spans.first AND spans.last
+  );
 
 -- name: insert_tag
 -- One tag of a state; naming a tag twice is harmless.

@@ -1,4 +1,4 @@
--- The format of a store, schema version 3. The text above the tables is the specification; `store.py` and `artifacts.py`
+-- The format of a store, schema version 4. The text above the tables is the specification; `store.py` and `artifacts.py`
 -- keep it. Files of an older version are brought here by the files in `migrations`, each of which leads to the version that
 -- its name begins with; a file made new and one that was migrated have the same tables.
 --
@@ -16,6 +16,11 @@
 --     {"state_id": …, "last": …}. Neither ever changes, also where a source is deleted and its id is used again.
 --   * A deleted state has no row but those of its records that are inside a span; these go with the last such span.
 --   * `parent` repeats `parent_state_id` inside `metadata`. `timeline` is the number of a record, or 0.
+--   * `end_seq` and `end_link` are where the journal ended when the header was last written: the number of the record, and the
+--     first 4 bytes of its body as a number. Both are NULL where that is not known.
+--   * `checksum` is the CRC-32 of the JSON list of state_id, status, created_at, updated_at, metadata, agent, version, timeline,
+--     bases, pipeline_name, parent, end_seq, end_link, without spaces. It is written with any of them, and is NULL in rows from
+--     before it was kept. A row that it does not fit is damaged: it is shown as that, and is not leased.
 --   * `fence` only grows, also from a deleted state to a later one of the same id. A record is inserted by a statement
 --     that finds the state with the writer's fence, so a holder that has been superseded inserts nothing, whatever it
 --     believes.
@@ -50,7 +55,10 @@ CREATE TABLE states (
     metadata      TEXT    NOT NULL, -- JSON
     parent        TEXT,
     timeline      INTEGER NOT NULL DEFAULT 0,
-    bases         TEXT              -- JSON
+    bases         TEXT,             -- JSON
+    end_seq       INTEGER,
+    end_link      INTEGER,
+    checksum      INTEGER
 ) STRICT;
 
 -- Listings are newest first; the key that settles ties is the last column of every index by itself.
@@ -94,7 +102,7 @@ CREATE VIEW headers AS
 SELECT key, fence, lease_until, holder, state_id, status, created_at, updated_at, metadata, agent, version,
        coalesce((SELECT max(seq) FROM records WHERE records.state = states.key),
                 (SELECT max(first) - 1 FROM spans WHERE spans.state = states.key), 0) AS position,
-       timeline, bases, pipeline_name, parent
+       timeline, bases, pipeline_name, parent, end_seq, end_link, checksum
 FROM states;
 
 CREATE TABLE identity (
@@ -133,4 +141,4 @@ CREATE TABLE stores (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x484F4C44;
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.backends.contract import Append, Claim, Grant, StateBackend, first_fence
+from holdfast.backends.contract import Append, Claim, Flaw, Grant, StateBackend, first_fence
 from holdfast.backends.sqlite.appends import Appender, insert_tags
 from holdfast.backends.sqlite.artifacts import SQLiteArtifactBackend
 from holdfast.backends.sqlite.connection import locate
@@ -82,6 +82,18 @@ class SQLiteStateBackend(StateBackend):
             except BaseException as error:
                 database.give_up(error)
 
+    def rewrite(self, appends: Sequence[Append]) -> None:
+        with self._database.transaction():
+            self._appender.rewrite(appends)
+
+    def examine_store(self, *, repair: bool = False) -> list[Flaw]:
+        found = [text for (text,) in self._database.fetch("check_integrity", ()) if text != "ok"]
+        flaws = [Flaw(f"SQLite finds the file damaged: {text}.") for text in found]
+        ((orphans,),) = self._database.fetch("count_orphans", ())
+        if orphans:
+            flaws.append(Flaw(f"{orphans} records belong to no state.", is_harmless=True))
+        return flaws
+
     def renew(self, leases: Sequence[Lease], ttl_s: float) -> list[bool]:
         with self._database.transaction() as cursor:
             until = self._clock() + ttl_s
@@ -148,6 +160,8 @@ class SQLiteStateBackend(StateBackend):
         if standing is None:
             return self._create(cursor, claim, now) if claim.create else None
         header = standing.header
+        if header.damage is not None and not claim.mend:
+            return Grant(header=header)
         if header.status is StateStatus.COMPLETED and not claim.reopen:
             return Grant(header=header)
         if header.holder is not None and claim.supersede != standing.fence:

@@ -13,6 +13,7 @@ from holdfast.model import Holder, StateMetadata, StateStatus
 from holdfast.testing.conformance.case import OURS, THEIRS, granted, new_header
 from holdfast.testing.conformance.fork_deletion import ForkDeletionConformance
 from holdfast.testing.conformance.forks import ForkConformance
+from holdfast.testing.conformance.headers import HeaderConformance
 from holdfast.testing.conformance.journals import JournalConformance
 from holdfast.testing.conformance.leases import LeaseConformance
 from holdfast.testing.conformance.states import StateConformance
@@ -23,7 +24,7 @@ _THREADS = 8
 
 
 class StateBackendConformance(
-    LeaseConformance, JournalConformance, StateConformance, ForkConformance, ForkDeletionConformance
+    LeaseConformance, JournalConformance, StateConformance, ForkConformance, ForkDeletionConformance, HeaderConformance
 ):
     """Every sentence of ``holdfast.backends.contract`` as a test that pytest collects from a subclass::
 
