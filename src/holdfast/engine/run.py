@@ -122,14 +122,14 @@ def _first_record(run: Run, encoded: bytes, pending: Sequence[Pending]) -> Event
 def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Claim:
     owner = frames.first_link(run.state_id)
     body, link = frames.to_frame(first, owner, owner, run.stored.record_cipher(run.state_id))
-    now = utc(first.at)
+    now, reference = utc(first.at), run.actor.reference
     header = StateHeader(
         state_id=run.state_id,
         status=StateStatus.RUNNING,
         created_at=now,
         updated_at=now,
-        metadata=with_environment(run.metadata, agent=run.actor.reference),
-        agent=run.actor.reference,
+        metadata=with_environment(run.metadata, agent=reference),
+        agent=reference,
         end=End(1, link),
     )
     return Claim(
