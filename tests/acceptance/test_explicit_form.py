@@ -35,6 +35,7 @@ from holdfast import (
     ValueNotStorable,
     tool,
 )
+from holdfast.model import FORMAT_VERSION
 
 executions: Counter[str] = Counter()
 switch: dict[str, Any] = {}
@@ -310,7 +311,7 @@ def test_a_snapshot_is_the_whole_state_without_its_backend(backend: StateBackend
     asyncio.run(add_then_multiply(state))
     state.storage.set("key", "value")
     snapshot = state.to_snapshot()
-    assert ("snap", ["x"], 1) == (snapshot.state_id, snapshot.metadata.tags, snapshot.version)
+    assert ("snap", ["x"], FORMAT_VERSION) == (snapshot.state_id, snapshot.metadata.tags, snapshot.version)
     assert snapshot.created_at <= snapshot.updated_at
     assert StateStatus.RUNNING is snapshot.status
     elsewhere = MemoryStateBackend()

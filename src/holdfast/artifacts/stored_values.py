@@ -124,12 +124,13 @@ class StoredValues:
         return values.encode_offering(value, "value", offer, is_lenient=True)
 
     def is_same(self, recorded: bytes, now: bytes, value: object) -> bool:
-        """Whether a recorded value is this one, although other settings may have made other bytes of it."""
+        """Whether a recorded value is this one, although other settings or an older version made other bytes of it."""
         if recorded == now:
             return True
-        if REFERENCE_MARK not in recorded and REFERENCE_MARK not in now:
+        try:
+            return self.encode_inline(self.decode(recorded)) == self.encode_inline(value)
+        except ValueNotReadable:
             return False
-        return self.encode_inline(self.decode(recorded)) == self.encode_inline(value)
 
     def encode_artifact(self, value: object, place: str) -> Encoded:
         """A value that is an artifact as a whole, with the adapter of its type."""
