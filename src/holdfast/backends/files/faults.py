@@ -1,4 +1,4 @@
-"""Says what an error of the file system means for a folder of artifacts. The one place that knows its codes."""
+"""Says what an error of the file system means for a folder of ours. The one place that knows its codes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _NO_WAY = frozenset(
 )
 
 
-def translated(error: OSError, artifacts: str) -> BackendError:
+def translated(error: OSError, store: str) -> BackendError:
     why = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     if error.errno in _NO_ROOM:
-        return StoreFull(artifacts, why)
-    return StoreNotWritable(artifacts, why) if error.errno in _NO_WAY else BackendUnavailable(artifacts, why)
+        return StoreFull(store, why)
+    return StoreNotWritable(store, why) if error.errno in _NO_WAY else BackendUnavailable(store, why)
 
 
 @contextmanager
-def translating(artifacts: str) -> Generator[None]:
+def translating(store: str) -> Generator[None]:
     """Around our own work on files, never around that of the content's owner: its errors are not the store's."""
     try:
         yield
     except OSError as error:
-        raise translated(error, artifacts) from error
+        raise translated(error, store) from error

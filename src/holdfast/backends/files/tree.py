@@ -1,4 +1,4 @@
-"""Opens the folders of a tree of artifacts: makes them, recognises them, locks the tree. Knows no artifact.
+"""Opens the folders of a tree: makes them, recognises them, locks the tree. Knows no artifact and no state.
 
 Everything inside is reached from the handle of a folder that was opened without following links, so a link that
 somebody lays into the tree leads nowhere.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+
+import msgspec
 
 from holdfast.backends.files import layout
 from holdfast.errors import BackendUnavailable, NotAStore, UnsupportedVersion
@@ -23,14 +26,30 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FORMAT_FILE = "format"
 _LOCK_FILE = "lock"
 
+_AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 _SHORTEST_PAUSE_S = 0.0002
 _LONGEST_PAUSE_S = 0.01
 
 
-class Tree:
-    """The folder of the artifacts. It need not exist: it is made when something is first put into it."""
+class TreeFormat(msgspec.Struct, frozen=True):
+    """By what a tree is recognised: the line in its file ``format``, and what may lie there before that is written."""
 
-    def __init__(self, path: str | os.PathLike[str], is_synced: bool, lock_timeout_s: float) -> None:
+    line: bytes
+    pattern: re.Pattern[bytes]
+    version: int
+    beside: frozenset[str] = frozenset()
+
+
+ARTIFACTS = TreeFormat(layout.FORMAT, layout.FORMAT_LINE, layout.VERSION)
+
+
+class Tree:
+    """A folder of ours. It need not exist: it is made when something is first put into it."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], is_synced: bool, lock_timeout_s: float, form: TreeFormat = ARTIFACTS
+    ) -> None:
+        self._format = form
         self.path = os.path.realpath(path)
         self.name = f"file://{self.path}"
         self.is_synced = is_synced
@@ -90,8 +109,10 @@ class Tree:
             yield handle
 
     @contextmanager
-    def locked(self, root: int) -> Generator[None]:
-        """The tree for oneself, for a few system calls. Raises BackendUnavailable if it is not to be had in time.
+    def locked(self, root: int) -> Generator[int]:
+        """The tree for oneself, for a few system calls, and a handle of the file that is locked.
+
+        Raises BackendUnavailable if it is not to be had in time.
 
         The file is opened each time: a lock belongs to what was opened, and so keeps out other threads as well, and is
         not shared with a child process.
@@ -99,22 +120,10 @@ class Tree:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(_LOCK_FILE, flags, FILE_MODE, dir_fd=root)
         try:
-            self._wait_for_lock(handle)
-            yield
+            wait_for_lock(handle, self._lock_timeout_s, self.name)
+            yield handle
         finally:
             os.close(handle)
-
-    def _wait_for_lock(self, handle: int) -> None:
-        deadline = time.monotonic() + self._lock_timeout_s
-        pause_s = _SHORTEST_PAUSE_S
-        while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            if time.monotonic() >= deadline:
-                raise BackendUnavailable(self.name, "another process has kept it locked for too long")
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def _open_folder(self, root: int, name: str, make: bool) -> int | None:
         handle = open_folder(root, name, make=make)
@@ -129,13 +138,13 @@ class Tree:
         if self._is_recognised:
             return True
         # In this order: anything else is made only after the format stands there whole.
-        others = set(os.listdir(handle)) - {_FORMAT_FILE}
+        others = set(os.listdir(handle)) - {_FORMAT_FILE} - self._format.beside
         line = _format_line(handle)
-        found = layout.FORMAT_LINE.fullmatch(line)
-        if found is None and (others or not layout.FORMAT.startswith(line)):
+        found = self._format.pattern.fullmatch(line)
+        if found is None and (others or not self._format.line.startswith(line)):
             raise NotAStore(self.name, "the folder holds something else")
-        if found is not None and int(found[1]) > layout.VERSION:
-            raise UnsupportedVersion(f"The folder {self.name}", int(found[1]), layout.VERSION)
+        if found is not None and int(found[1]) > self._format.version:
+            raise UnsupportedVersion(f"The folder {self.name}", int(found[1]), self._format.version)
         self._is_recognised = found is not None
         return self._is_recognised
 
@@ -155,12 +164,28 @@ class Tree:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(_FORMAT_FILE, flags, FILE_MODE, dir_fd=handle)
         try:
-            if os.pwrite(file, layout.FORMAT, 0) != len(layout.FORMAT):
+            if os.pwrite(file, self._format.line, 0) != len(self._format.line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file)
         finally:
             os.close(file)
         os.fsync(handle)
+
+
+def wait_for_lock(handle: int, timeout_s: float, name: str) -> None:
+    """Lock an open file. Raises BackendUnavailable if that is not to be had in time."""
+    deadline = 0.0
+    pause_s = _SHORTEST_PAUSE_S
+    while True:
+        try:
+            fcntl.flock(handle, _AT_ONCE)
+            return
+        except BlockingIOError:
+            deadline = deadline or time.monotonic() + timeout_s
+        if time.monotonic() >= deadline:
+            raise BackendUnavailable(name, "another process has kept it locked for too long")
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
 def open_folder(parent: int, name: str, *, make: bool = False) -> int | None:

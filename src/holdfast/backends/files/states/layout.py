@@ -1,0 +1,128 @@
+"""The format of a folder of states, version 1, and how things are named in it. Touches no file.
+
+Folders have mode 0700 and files 0600. Every line, and every ``.json`` file, is as ``holdfast.lines`` makes it: JSON
+with a checksum of its own, begun with the id of the state (or with "store"), and that of the line before it.
+
+    format                         ``holdfast states 1`` and a line end
+    store.json                     the id of the store, and which keys may have been used: those below a number
+    lock                           who creates, forks or deletes a state has it locked (flock); the next key, as of this
+                                   start of the machine
+    last.json                      derived: the state that was last created or finished
+    index.db                       derived: an SQLite file by which states are listed
+    index.lock                     who makes that anew has it locked (flock)
+    rewriting.json                 only while records are rewritten: which files are to be moved where
+    states/<state id>/             one folder for each state
+        journal-000000001.jsonl    a segment of the journal, named after the first record that it may hold
+        journal-000000312.jsonl.zst  a closed segment, compressed (.gz for gzip): exactly the same lines
+        header.json                derived: the state as of a line of the newest segment
+        lease.json                 until when the newest lease lasts
+        lock                       who writes has it locked (flock). It has no content; it grows by one byte with each
+                                   segment that is begun, and by MOVE whenever files are moved elsewhere or replaced
+        forks/<key>                up to which number the state of that key shares the records of this one
+    deleted/<key>/                 the same of a deleted state whose records are still shared
+    artifacts/                     a folder of artifacts, with a format of its own
+    tmp/                           what is being written, or is being removed
+
+The lines of a journal, in the order in which they were committed:
+
+    {"header": {…}}                the whole header, with key, bases, fence and holder: the first line of every segment,
+                                   and wherever a damaged header was mended
+    {"lease": {…}}                 a lease was granted
+    {"update": {…}}                the header changed, or the lease was given back
+    {"seq": 12, …}                 a record, as ``lines.content_of`` has it
+
+What always holds:
+  * A journal is the truth for the header, the records and the fences of its state. Whatever is called derived may be
+    missing, old or damaged at any time, and is made anew.
+  * The lines of one append are one commit, written at once; ``left`` says how many of them follow. Each line names the
+    sum of the one before, through all segments. A commit lies in one segment.
+  * A folder in ``states`` is made whole in ``tmp`` and moved there: two states of one id never share a folder.
+  * Only who has the lock of a state writes its folder, but for ``forks``, which needs that of the store. The lock of
+    the store is taken before those of states.
+  * A key is never used twice: the bound in ``store.json`` is durable before a key below it is used. The next key is
+    believed only if this process, or another one since the machine was started, has written it.
+  * The note of a fork stands in the folders of all whose records it shares before the fork does, and goes after it.
+  * Where a lease ends is only in ``lease.json``; without it the lease has run out. Fences tell who may write.
+  * Before a journal is changed in what states are listed by, the new values stand in the index, marked as not sure.
+
+What is true after a crash: a commit is there whole or not at all. What was acknowledged is there after the death of the
+process; after the death of the machine too with ``synchronous="full"``. A journal may end inside a commit: readers do
+not look at that part, and the next writer cuts it off. A plain segment counts where a compressed one of the same name
+lies beside it. Where ``rewriting.json`` stands, the moves are finished by whoever meets it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from holdfast.errors import InvalidStateId
+from holdfast.model import checked_state_id
+
+VERSION = 1
+FORMAT = b"holdfast states %d\n" % VERSION
+FORMAT_LINE = re.compile(rb"holdfast states ([0-9]{1,9})\n")
+
+STORE_FILE = "store.json"
+LAST_FILE = "last.json"
+INDEX_FILE = "index.db"
+INDEX_LOCK = "index.lock"
+REWRITING_FILE = "rewriting.json"
+HEADER_FILE = "header.json"
+LEASE_FILE = "lease.json"
+LOCK_FILE = "lock"
+
+STATES = "states"
+DELETED = "deleted"
+FORKS = "forks"
+TEMPORARY = "tmp"
+ARTIFACTS = "artifacts"
+
+MOVE = 1 << 20
+
+NEW = ".new"
+"""Ends the name of a file that is about to replace another one. What a crash leaves of it is overwritten."""
+
+STORE = "store"
+"""The owner of the lines that belong to no state. It is an id that a state may have, in files that no state has."""
+
+SUFFIXES = {"zstd": ".zst", "gzip": ".gz"}
+KEY = re.compile(r"[0-9]{1,18}")
+_SEGMENT = re.compile(r"journal-([0-9]{9,18})\.jsonl(\.zst|\.gz)?")
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A file of a journal."""
+
+    first: int
+    """The number of the first record that it may hold."""
+    suffix: str = ""
+    """Empty where it is plain."""
+
+    @property
+    def name(self) -> str:
+        return segment_name(self.first) + self.suffix
+
+
+def segment_name(first: int) -> str:
+    return f"journal-{first:09d}.jsonl"
+
+
+def segment_of(name: str) -> Segment | None:
+    """The segment that a file is; None for any other name."""
+    found = _SEGMENT.fullmatch(name)
+    if found is None or segment_name(int(found[1])) + (found[2] or "") != name:
+        return None
+    return Segment(int(found[1]), found[2] or "")
+
+
+@lru_cache(1024)
+def is_state_id(name: str) -> bool:
+    """Whether a name can be that of a state, and so of its folder. Nothing else ever becomes part of a path."""
+    try:
+        checked_state_id(name)
+    except InvalidStateId:
+        return False
+    return True

@@ -1,0 +1,181 @@
+"""The folder of a store as a whole: its id, its keys, which state was last, and what crashes have left in ``tmp``."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from holdfast.backends.files.states import layout
+from holdfast.backends.files.states.header_lines import said
+from holdfast.backends.files.states.layout import STORE
+from holdfast.backends.files.states.small_files import opened, read_line, replace_line, write_line
+from holdfast.backends.files.temporary import clear_leftovers
+from holdfast.backends.files.tree import Tree, TreeFormat, open_folder
+from holdfast.errors import StoreDamaged
+from holdfast.lines import LineDamaged, from_line, to_line
+
+# Artifacts may be put before the first state is created.
+_FORMAT = TreeFormat(layout.FORMAT, layout.FORMAT_LINE, layout.VERSION, frozenset({layout.ARTIFACTS}))
+
+_KEYS_RESERVED = 1000
+"""So many keys are made durable at once. Those of them that are left when the machine is started anew are skipped."""
+
+
+class Store:
+    """The folder. What needs its lock says so."""
+
+    def __init__(self, path: str | os.PathLike[str], is_synced: bool, lock_timeout_s: float) -> None:
+        self.tree = Tree(path, is_synced, lock_timeout_s, _FORMAT)
+        self.is_synced = is_synced
+        self.name = self.tree.name
+        self.lock_timeout_s = lock_timeout_s
+        self.boot = _boot()
+        self._next_key_line = b""
+        """What this process wrote last into the lock."""
+
+    @contextmanager
+    def changing(self) -> Generator[tuple[int, int]]:
+        """Handles of the folder, which is made where it is missing, and of its lock, which is held."""
+        with self.tree.made() as root, self.tree.locked(root) as lock:
+            yield root, lock
+
+    @contextmanager
+    def folder(self, root: int, name: str) -> Generator[int]:
+        """A handle of a folder in the store, which is made where it is missing."""
+        with self.tree.made_folder(root, name) as folder:
+            yield folder
+
+    def store_id(self) -> str:
+        """The id of the store, which is made where it has none yet. Raises StoreDamaged."""
+        with self.tree.opened() as root:
+            found = None if root is None else self._said(root)
+        if found is None:
+            with self.changing() as (root, _):
+                found = self._said(root) or self._begun(root)
+        return found[0]
+
+    def take_key(self, root: int, lock: int) -> int:
+        """A key that was never used. Needs the lock of the store."""
+        store_id, bound = self._said(root) or self._begun(root)
+        key = max(self._next_key(lock), 1)
+        if not key < bound:
+            # Whether it was lost with the machine or used up, what lies behind the bound was never used.
+            key = bound
+            content = {"store_id": store_id, "keys_below": bound + _KEYS_RESERVED}
+            replace_line(root, layout.STORE_FILE, content, STORE, is_synced=True)
+        self._note_next_key(lock, key + 1)
+        return key
+
+    def note_last(self, root: int, state_id: str, status: str) -> None:
+        """For people, so nothing depends on it."""
+        with suppress(OSError):
+            write_line(root, layout.LAST_FILE, {"state_id": state_id, "status": status}, STORE)
+
+    def has_leftovers(self, root: int) -> bool:
+        """Whether something may have been left undone or behind."""
+        if layout.REWRITING_FILE in os.listdir(root):
+            return True
+        handle = open_folder(root, layout.TEMPORARY)
+        if handle is None:
+            return False
+        try:
+            return bool(os.listdir(handle))
+        finally:
+            os.close(handle)
+
+    def leftovers(self, root: int) -> list[str]:
+        """What dead processes left in ``tmp``. Needs the lock of the store."""
+        handle = open_folder(root, layout.TEMPORARY)
+        if handle is None:
+            return []
+        try:
+            return sorted(name for name in os.listdir(handle) if not _is_being_written(handle, name))
+        finally:
+            os.close(handle)
+
+    def clear_leftovers(self, root: int) -> list[str]:
+        """Remove what dead processes left in ``tmp``, and say what that was. Needs the lock of the store."""
+        handle = open_folder(root, layout.TEMPORARY)
+        if handle is None:
+            return []
+        try:
+            names = os.listdir(handle)
+            clear_leftovers(handle)
+            for name in os.listdir(handle):
+                # Folders are made and removed under the lock of the store only.
+                with suppress(OSError):
+                    shutil.rmtree(name, dir_fd=handle)
+            return sorted(set(names) - set(os.listdir(handle)))
+        finally:
+            os.close(handle)
+
+    def discard(self, parent: int, name: str, temporary: int) -> None:
+        """Make a folder vanish in one step, and then remove it. Needs the lock of the store."""
+        aside = secrets.token_hex(16)
+        os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=temporary)
+        if self.is_synced:
+            os.fsync(parent)
+        # What is left of it is cleared away by whoever opens the store next.
+        with suppress(OSError):
+            shutil.rmtree(aside, dir_fd=temporary)
+
+    def _said(self, root: int) -> tuple[str, int] | None:
+        """The id and the bound of the keys; None where nothing has been written yet."""
+        try:
+            line = read_line(root, layout.STORE_FILE, STORE)
+            if line is None:
+                return None
+            return said(line.content, "store_id", str), said(line.content, "keys_below", int)
+        except LineDamaged as error:
+            why = f"{layout.STORE_FILE} cannot be read ({error})"
+            raise StoreDamaged(self.name, why) from error
+
+    def _begun(self, root: int) -> tuple[str, int]:
+        content: dict[str, Any] = {"store_id": secrets.token_hex(16), "keys_below": 1}
+        replace_line(root, layout.STORE_FILE, content, STORE, is_synced=True)
+        return content["store_id"], 1
+
+    def _next_key(self, lock: int) -> int:
+        """What the lock says, if that can be believed; otherwise a number that no bound lies above."""
+        data = os.pread(lock, 1000, 0)
+        try:
+            content = from_line(data, STORE).content
+            is_of_this_start = bool(self.boot) and content.get("boot") == self.boot
+            if is_of_this_start or data == self._next_key_line:
+                return said(content, "next_key", int)
+        except LineDamaged:
+            pass
+        return 1 << 62
+
+    def _note_next_key(self, lock: int, key: int) -> None:
+        self._next_key_line, _ = to_line({"next_key": key, "boot": self.boot}, STORE, 0)
+        os.pwrite(lock, self._next_key_line, 0)
+        os.ftruncate(lock, len(self._next_key_line))
+
+
+def _is_being_written(folder: int, name: str) -> bool:
+    """Whether somebody has a file locked. Folders are made under the lock of the store only."""
+    handle = opened(folder, name)
+    if handle is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _boot() -> str:
+    """What changes with every start of the machine; empty where it cannot be known."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
