@@ -1,10 +1,12 @@
 """Holdfast makes pipelines of agents, tools and model calls durable."""
 
+import typing as _typing
+
 from holdfast.artifacts.adapters import ArtifactAdapter, Source, register_adapter
 from holdfast.artifacts.file import ArtifactFile
 from holdfast.artifacts.stored_values import compute_artifact_id
 from holdfast.backends.artifact_contract import ArtifactBackend
-from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
+from holdfast.backends.contract import Append, Claim, Flaw, Grant, StateBackend, StateUpdate
 from holdfast.backends.files import FileSystemArtifactBackend
 from holdfast.backends.memory import MemoryStateBackend
 from holdfast.backends.memory.artifacts import MemoryArtifactBackend
@@ -47,6 +49,7 @@ from holdfast.errors import (
     MissingDependency,
     NotAStore,
     NotEncrypted,
+    NotImported,
     NotRecorded,
     OnceAgain,
     OutcomeUnknown,
@@ -78,9 +81,12 @@ from holdfast.model import (
     Checkpoint,
     CheckpointRecord,
     Content,
+    DamagedRecord,
     DeterminismLevel,
+    Diagnosis,
     Difference,
     DifferenceKind,
+    End,
     EventChange,
     EventNotice,
     EventRecord,
@@ -91,6 +97,7 @@ from holdfast.model import (
     Holder,
     Lease,
     Lineage,
+    Migrated,
     Mismatch,
     NotChecked,
     OnDrift,
@@ -99,6 +106,7 @@ from holdfast.model import (
     Pin,
     PlannedCalls,
     Record,
+    Recovered,
     RehearsalReport,
     Rehearsed,
     ReplayMode,
@@ -113,10 +121,15 @@ from holdfast.model import (
     Timeline,
     TimelineRecord,
     Totals,
+    Verification,
 )
+from holdfast.model.moving import Copied
 from holdfast.stores import open_store
 
 __version__: str
+
+if _typing.TYPE_CHECKING:
+    from holdfast.backends.files.states import FileSystemStateBackend
 
 __all__ = [
     "LLM",
@@ -143,12 +156,16 @@ __all__ = [
     "ConditionFailed",
     "Content",
     "ContentChanged",
+    "Copied",
+    "DamagedRecord",
     "DeterminismLevel",
+    "Diagnosis",
     "Difference",
     "DifferenceKind",
     "Drift",
     "DriftWarning",
     "Encryption",
+    "End",
     "EventBus",
     "EventChange",
     "EventFailed",
@@ -161,7 +178,9 @@ __all__ = [
     "ExecutionStatus",
     "Failure",
     "FileSystemArtifactBackend",
+    "FileSystemStateBackend",
     "Finding",
+    "Flaw",
     "Grant",
     "HistorySet",
     "Holder",
@@ -179,12 +198,14 @@ __all__ = [
     "Lineage",
     "MemoryArtifactBackend",
     "MemoryStateBackend",
+    "Migrated",
     "Mismatch",
     "MissingDependency",
     "MissingSecret",
     "NotAStore",
     "NotChecked",
     "NotEncrypted",
+    "NotImported",
     "NotRecorded",
     "NotStored",
     "OnDrift",
@@ -196,6 +217,7 @@ __all__ = [
     "PlannedCalls",
     "PositionTaken",
     "Record",
+    "Recovered",
     "RehearsalReport",
     "Rehearsed",
     "ReplayError",
@@ -235,6 +257,7 @@ __all__ = [
     "ValidationReport",
     "ValueNotReadable",
     "ValueNotStorable",
+    "Verification",
     "WrongKey",
     "WrongReplacement",
     "agent",
@@ -248,10 +271,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
-    # Looked up when it is asked for: reading the metadata of packages would slow every import down.
+def __getattr__(name: str) -> object:
+    # Looked up when it is asked for: each of these would slow every import down.
     if name == "__version__":
         from importlib.metadata import version
 
         return version("holdfast")
+    if name == "FileSystemStateBackend":
+        from holdfast.backends.files.states import FileSystemStateBackend
+
+        return FileSystemStateBackend
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
+from typing import Literal, cast
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakKeyDictionary
 
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import StateBackend
-from holdfast.backends.files.artifacts import FileSystemArtifactBackend
+from holdfast.backends.files import FileSystemArtifactBackend
 from holdfast.backends.memory import MemoryStateBackend
 from holdfast.backends.sqlite import SQLiteStateBackend
 from holdfast.backends.tiered_artifacts import TieredArtifactBackend
 from holdfast.errors import InvalidStoreUrl, UnknownStore
 
+Synchronous = Literal["full", "normal"]
+Compression = Literal["zstd", "gzip"] | None
+
 
 def open_store(url: str, *, create: bool = True) -> StateBackend:
-    """Open the backend that a URL names: ``sqlite:///runs.db``, ``sqlite:////var/runs.db`` or ``memory://``.
+    """Open the backend that a URL names.
 
-    ``?synchronous=normal`` on SQLite trades power-loss safety of the last moments for speed; a killed process loses
-    nothing either way. A file that does not exist is made, unless ``create`` is False.
+    ``sqlite:///runs.db`` and ``file://.state_store`` are relative to the working folder, ``sqlite:////var/runs.db`` and
+    ``file:///var/states`` absolute; ``memory://`` is gone with the process. ``?synchronous=normal`` trades power-loss
+    safety of the last moments for speed; a killed process loses nothing either way. ``?compression=zstd`` or ``gzip``
+    compresses what a folder no longer writes to. What does not exist is made, unless ``create`` is False.
 
     Raises InvalidStoreUrl, UnknownStore, or what the backend says of the file.
     """
@@ -35,6 +42,8 @@ def open_store(url: str, *, create: bool = True) -> StateBackend:
             return MemoryStateBackend()
         case "sqlite":
             return _open_sqlite(url, path, query, create)
+        case "file":
+            return _open_folder(url, path, query, create)
         case _:
             raise InvalidStoreUrl(url, f"there is no backend for {scheme!r}")
 
@@ -45,15 +54,45 @@ def _open_sqlite(url: str, path: str, query: str, create: bool) -> StateBackend:
         raise InvalidStoreUrl(url, "after sqlite:// comes a third slash and then the path of the file")
     if not file.strip("/"):
         raise InvalidStoreUrl(url, "it names no file")
+    settings = _settings(url, query, {"synchronous": ("full", "normal")}, "SQLite stores")
+    _require_there(url, unquote(file), create)
+    return SQLiteStateBackend(unquote(file), synchronous=cast(Synchronous, settings.get("synchronous", "full")))
+
+
+def _open_folder(url: str, path: str, query: str, create: bool) -> StateBackend:
+    # Loaded here and not above: it would slow every import down, and most programs use another store.
+    from holdfast.backends.files.states import FileSystemStateBackend
+
+    if not path.strip("/"):
+        raise InvalidStoreUrl(url, "it names no folder")
+    allowed = {"synchronous": ("full", "normal"), "compression": ("zstd", "gzip")}
+    settings = _settings(url, query, allowed, "stores in a folder")
+    _require_there(url, unquote(path), create)
+    return FileSystemStateBackend(
+        unquote(path),
+        synchronous=cast(Synchronous, settings.get("synchronous", "full")),
+        compression=cast(Compression, settings.get("compression")),
+    )
+
+
+def _settings(url: str, query: str, allowed: Mapping[str, tuple[str, ...]], what: str) -> dict[str, str]:
     settings = dict(parse_qsl(query, keep_blank_values=True))
-    synchronous = settings.pop("synchronous", "full")
-    if settings:
-        raise InvalidStoreUrl(url, f"{', '.join(sorted(settings))} is no setting of SQLite stores (synchronous is)")
-    if synchronous not in ("full", "normal"):
-        raise InvalidStoreUrl(url, f"synchronous is 'full' or 'normal', not {synchronous!r}")
-    if not create and not os.path.exists(unquote(file)):
+    unknown = sorted(settings.keys() - allowed.keys())
+    if unknown:
+        known = " and ".join(allowed)
+        raise InvalidStoreUrl(
+            url, f"{', '.join(unknown)} is no setting of {what} ({known} {'is' if len(allowed) == 1 else 'are'})"
+        )
+    for name, value in settings.items():
+        if value not in allowed[name]:
+            words = " or ".join(map(repr, allowed[name]))
+            raise InvalidStoreUrl(url, f"{name} is {words}, not {value!r}")
+    return settings
+
+
+def _require_there(url: str, path: str, create: bool) -> None:
+    if not create and not os.path.exists(path):
         raise UnknownStore(url)
-    return SQLiteStateBackend(unquote(file), synchronous="normal" if synchronous == "normal" else "full")
 
 
 SMALL_ARTIFACT = 256 * 1024

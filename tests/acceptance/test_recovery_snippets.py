@@ -1,13 +1,9 @@
-"""State recovery as users of the explicit form write it: save, restore, replay, run on from an address, validate.
-
-``FileSystemStateBackend`` does not exist yet: a factory of that name gives an SQLite store in the folder that is named.
-"""
+"""State recovery as users of the explicit form write it: save, restore, replay, run on from an address, validate."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +28,8 @@ from holdfast import (
     ExecutionEvent,
     ExecutionState,
     FileSystemArtifactBackend,
+    FileSystemStateBackend,
     ReplayMode,
-    SQLiteStateBackend,
     StateBackend,
     StateMetadata,
     StateSnapshot,
@@ -41,25 +37,13 @@ from holdfast import (
     Tool,
 )
 
-opened: list[StateBackend] = []
-
-
-def FileSystemStateBackend(folder: str = ".state_store") -> StateBackend:
-    """Stands in for the backend of that name."""
-    backend = SQLiteStateBackend(Path(folder) / "states.db")
-    opened.append(backend)
-    return backend
-
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each story begins in an empty folder."""
     monkeypatch.chdir(tmp_path)
     executions.clear()
     failing.clear()
-    yield
-    while opened:
-        opened.pop().close()
 
 
 def backends() -> tuple[StateBackend, FileSystemArtifactBackend]:

@@ -25,6 +25,8 @@ def only_names(node: ast.stmt, init: str) -> bool:
             return True
         case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names) | ast.Tuple(elts=names)):
             return all(isinstance(name, ast.Constant) for name in names)
+        case ast.If(test=ast.Attribute(attr="TYPE_CHECKING"), orelse=[]):
+            return init == "__init__.py" and all(only_names(inner, init) for inner in node.body)
         case ast.AnnAssign(target=ast.Name(id="__version__"), value=None) | ast.FunctionDef(name="__getattr__"):
             return init == "__init__.py"
     return False

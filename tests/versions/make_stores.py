@@ -52,7 +52,7 @@ CAN_TRAVEL = hasattr(Holdfast, "fork")
 
 
 try:
-    from holdfast.backends.files import FileSystemStateBackend
+    from holdfast.backends.files.states import FileSystemStateBackend
 except ImportError:
     FileSystemStateBackend = None
 

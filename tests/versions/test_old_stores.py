@@ -28,7 +28,7 @@ from holdfast import (
     UnsupportedVersion,
     WrongKey,
 )
-from holdfast.backends.files import FileSystemStateBackend
+from holdfast.backends.files.states import FileSystemStateBackend
 
 KEPT = Path(__file__).with_name("stores")
 STORES = sorted(path.relative_to(KEPT).with_suffix("").as_posix() for path in KEPT.glob("*/*.json"))

@@ -23,7 +23,7 @@ from holdfast.backends.memory import MemoryArtifactBackend
 from holdfast.backends.tiered_artifacts import TieredArtifactBackend
 from holdfast.codec import values
 from holdfast.codec.encryption import Cipher, RecordCipher
-from holdfast.codec.references import REFERENCE_MARK, loading
+from holdfast.codec.references import loading
 from holdfast.codec.sealed_chunks import open_chunks, seal_chunks
 from holdfast.errors import ArtifactMissing, HoldfastError, ValueNotReadable, ValueNotStorable
 from holdfast.model.artifacts import ArtifactReference, Content, Pin, content_of, id_of_chunks

@@ -61,6 +61,7 @@ def header_for_programs(header: StateHeader) -> dict[str, Any]:
         "created_at": header.created_at,
         "updated_at": header.updated_at,
         "records": header.position,
+        "damage": header.damage,
         "tags": metadata.tags,
         "description": metadata.description,
         "pipeline_name": metadata.pipeline_name,

@@ -13,21 +13,28 @@ from typing import Any
 import click
 
 from holdfast.cli.artifact import artifact
+from holdfast.cli.backup import backup
 from holdfast.cli.collect import collect
+from holdfast.cli.copy import copy
 from holdfast.cli.demo import demo
 from holdfast.cli.diff import diff
 from holdfast.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from holdfast.cli.export import export
 from holdfast.cli.fork import fork
+from holdfast.cli.import_state import import_state
 from holdfast.cli.key import key
 from holdfast.cli.lineage import lineage
 from holdfast.cli.list_states import list_states
+from holdfast.cli.migrate import migrate
 from holdfast.cli.options import store_option
 from holdfast.cli.output import CommandFailed, report
+from holdfast.cli.recover import recover
 from holdfast.cli.rerun import rerun
 from holdfast.cli.resume import resume
 from holdfast.cli.run import run
 from holdfast.cli.show import show
 from holdfast.cli.validate import rehearse, validate
+from holdfast.cli.verify import doctor, verify
 from holdfast.errors import HoldfastError
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items())
@@ -131,6 +138,14 @@ for command in (
     diff,
     validate,
     rehearse,
+    verify,
+    doctor,
+    recover,
+    migrate,
+    export,
+    import_state,
+    copy,
+    backup,
     artifact,
     collect,
     key,

@@ -8,6 +8,7 @@ from holdfast.engine.lease import is_dead
 from holdfast.model import StateHeader, StateStatus
 
 STOPPED = "stopped"
+DAMAGED = "damaged"
 
 _COLOURS = {
     StateStatus.RUNNING: "blue",
@@ -31,6 +32,8 @@ def is_stopped(header: StateHeader) -> bool:
 
 def standing_of(header: StateHeader) -> str:
     """The word for people, in its colour."""
+    if header.damage is not None:
+        return click.style(DAMAGED, fg="red")
     if is_stopped(header):
         return click.style(STOPPED, fg="yellow")
     return click.style(str(header.status), fg=_COLOURS[header.status])

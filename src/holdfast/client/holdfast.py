@@ -5,10 +5,11 @@ from __future__ import annotations
 from holdfast.client.checking import Checking
 from holdfast.client.keeping import Keeping
 from holdfast.client.looking import Looking
+from holdfast.client.mending import Mending
 from holdfast.client.travelling import Travelling
 
 
-class Holdfast(Travelling, Checking, Looking, Keeping):
+class Holdfast(Travelling, Checking, Looking, Keeping, Mending):
     """A store, and everything that can be done with the states in it.
 
     ``store`` is a URL, a backend object, or None for the configured store (HOLDFAST_STORE, else a SQLite file in the

@@ -15,9 +15,6 @@ from holdfast.codec.kinds import Kind, Lower
 from holdfast.errors import InvalidArtifactId, ValueNotReadable
 from holdfast.model.artifacts import ArtifactReference, checked_artifact_id
 
-REFERENCE_MARK: Final = b"sha256:"
-"""Stands in the bytes of every value that has a reference in it."""
-
 Load = Callable[[ArtifactReference], Any]
 """Gives the value that a reference stands for."""
 

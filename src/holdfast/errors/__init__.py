@@ -20,7 +20,8 @@ HoldfastError
 │  ├─ InvalidArtifactId    the text cannot be the id of an artifact
 │  ├─ ContentChanged       what was to be stored changed while it was being stored
 │  ├─ ArtifactsShared      other stores use these artifacts too, so none can be proved unreachable
-│  └─ InvalidKey           the text is not a key for encryption
+│  ├─ InvalidKey           the text is not a key for encryption
+│  └─ NotImported          the file or folder is no exported state that can be read
 ├─ ReplayError             the journal and the code disagree
 │  ├─ NotRecorded          a rehearsal reached a call that has no recorded outcome
 │  ├─ Drift                the code no longer fits the record, where that is declared an error
@@ -95,6 +96,7 @@ from holdfast.errors.usage import (
     InvalidStateId,
     InvalidStoreUrl,
     MissingDependency,
+    NotImported,
     OnceAgain,
     StateMismatch,
     UnknownAddress,
@@ -132,6 +134,7 @@ __all__ = [
     "MissingDependency",
     "NotAStore",
     "NotEncrypted",
+    "NotImported",
     "NotRecorded",
     "OnceAgain",
     "OutcomeUnknown",

@@ -321,6 +321,21 @@ class InvalidKey(UsageError):
         return f"{self.where} gives no key for encryption: {self.why}. `holdfast key` makes a new one."
 
 
+class NotImported(UsageError):
+    """The file or folder is no exported state that can be read. Nothing was imported."""
+
+    def __init__(self, path: str, why: str) -> None:
+        HoldfastError.__init__(self, path, why)
+        self.path = path
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} cannot be imported: {self.why}. Nothing was changed. Export the state again where it comes "
+            "from (`holdfast export`), or name another file or folder."
+        )
+
+
 class MissingDependency(HoldfastError):
     """An optional part is not installed."""
 
