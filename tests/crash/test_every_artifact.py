@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from crash.artifact_program import content, executions, with_artifacts
+from crash.stores import KINDS, opener
 
 from holdfast import (
     Encryption,
     EventRecord,
     ExecutionStatus,
     Holdfast,
-    MemoryStateBackend,
-    SQLiteStateBackend,
     StateBackend,
     new_key,
 )
@@ -31,16 +29,7 @@ from holdfast.testing import CrashingBackend
 KEY = new_key()
 INPUT = content("input.medium")
 
-Open = Callable[[], StateBackend]
 When = Literal["before", "after"]
-
-
-def opener(kind: str, folder: Path) -> Open:
-    if kind == "memory":
-        backend = MemoryStateBackend()
-        return lambda: backend
-    synchronous: Literal["full", "normal"] = "full" if kind == "full" else "normal"
-    return lambda: SQLiteStateBackend(folder / "runs.db", synchronous=synchronous)
 
 
 def client(backend: StateBackend, kind: str) -> Holdfast:
@@ -88,7 +77,7 @@ def require_whole(hf: Holdfast) -> None:
         history.get_event_result(address)
 
 
-@pytest.mark.parametrize("kind", ["memory", "normal", "full", "encrypted"])
+@pytest.mark.parametrize("kind", [*KINDS, "encrypted"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_with_artifacts_stopped_at_any_write_ends_as_the_undisturbed_one(
     kind: str, when: When, tmp_path: Path
@@ -103,7 +92,7 @@ def test_a_run_with_artifacts_stopped_at_any_write_ends_as_the_undisturbed_one(
         stop_at += 1
         folder = tmp_path / str(next(numbers))
         folder.mkdir()
-        open_store = opener(kind, folder)
+        open_store = opener(kind, folder / "store")
         executions.clear()
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         result = run_until_stopped(crashing, kind, tmp_path)
@@ -120,12 +109,12 @@ def test_a_run_with_artifacts_stopped_at_any_write_ends_as_the_undisturbed_one(
     assert stop_at > 20, "the artifacts were not counted as writes"
 
 
-@pytest.mark.parametrize("kind", ["memory", "normal"])
+@pytest.mark.parametrize("kind", ["memory", "normal", "files"])
 def test_what_a_stopped_run_left_behind_is_collected(kind: str, tmp_path: Path) -> None:
     for stop_at in (3, 6, 9, 12, 15):
         folder = tmp_path / str(stop_at)
         folder.mkdir()
-        open_store = opener(kind, folder)
+        open_store = opener(kind, folder / "store")
         run_until_stopped(CrashingBackend(open_store(), stop_at=stop_at), kind, tmp_path)
         hf = client(open_store(), kind)
         result = run(hf, tmp_path)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from crash.stores import KINDS, opener
 from crash.swept_program import everything, executions
 
 from holdfast import (
@@ -24,18 +24,7 @@ from holdfast import (
 from holdfast.codec import values
 from holdfast.testing import CrashingBackend
 
-Open = Callable[[], StateBackend]
 When = Literal["before", "after"]
-
-
-def opener(kind: str, folder: Path, numbers: Iterator[int]) -> Open:
-    """Opens the same store each time it is called, as a new process would."""
-    if kind == "memory":
-        backend = MemoryStateBackend()
-        return lambda: backend
-    path = folder / f"{next(numbers)}.db"
-    synchronous: Literal["full", "normal"] = "full" if kind == "full" else "normal"
-    return lambda: SQLiteStateBackend(path, synchronous=synchronous)
 
 
 def run(backend: StateBackend) -> Any:
@@ -74,7 +63,7 @@ def recorded_names(backend: StateBackend) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("kind", ["memory", "normal", "full"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(kind: str, when: When, tmp_path: Path) -> None:
     expected, writes, addresses = undisturbed()
@@ -83,7 +72,7 @@ def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(kind: str, when:
     crashing = None
     while crashing is None or crashing.is_stopped:
         stop_at += 1
-        open_store = opener(kind, tmp_path, numbers)
+        open_store = opener(kind, tmp_path / f"store-{next(numbers)}")
         executions.clear()
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         result = run_until_stopped(crashing)
@@ -101,10 +90,10 @@ def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(kind: str, when:
     assert stop_at > writes // 2
 
 
-@pytest.mark.parametrize("kind", ["memory", "normal", "full"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_stopped_again_and_again_makes_one_write_of_progress_each_time(kind: str, tmp_path: Path) -> None:
     expected, writes, _ = undisturbed()
-    open_store = opener(kind, tmp_path, itertools.count())
+    open_store = opener(kind, tmp_path / "store")
     recorded: set[str] = set()
     result = None
     for _ in range(writes):

@@ -6,10 +6,11 @@ import gc
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from crash.generated_program import Part, executions, program, timing
+from crash.stores import KINDS, opener
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from holdfast import (
     ExecutionStatus,
     Holdfast,
     MemoryStateBackend,
-    SQLiteStateBackend,
     StateBackend,
 )
 from holdfast.codec import values
@@ -92,12 +92,12 @@ def test_a_generated_program_ends_the_same_however_often_it_is_stopped(
     check(lambda: backend, part, places)
 
 
-@pytest.mark.parametrize("synchronous", ["full", "normal"])
-def test_a_generated_program_ends_the_same_on_sqlite(synchronous: Literal["full", "normal"]) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "memory"])
+def test_a_generated_program_ends_the_same_on_disk(kind: str) -> None:
     @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     @given(part=parts, places=stops)
     def each(part: Part, places: list[tuple[int, Any, int]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            check(lambda: SQLiteStateBackend(Path(folder) / "runs.db", synchronous=synchronous), part, places)
+            check(opener(kind, Path(folder) / "store"), part, places)
 
     each()

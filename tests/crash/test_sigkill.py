@@ -12,15 +12,21 @@ from pathlib import Path
 import pytest
 from crash import killed_program
 
-from holdfast import EventRecord, ExecutionStatus, Holdfast
+from holdfast import EventRecord, ExecutionStatus
 from holdfast.codec import values
 
-KILLS = 60
-"""For each setting."""
+KILLS = {
+    "sqlite:///{}/runs.db": 60,
+    "sqlite:///{}/runs.db?synchronous=normal": 60,
+    "file://{}/store": 100,
+    "file://{}/store?synchronous=normal": 100,
+    "packed://{}/store": 100,
+}
+"""How often, on each store."""
 
 
 def recorded_names(store: str) -> set[str]:
-    with Holdfast(store) as holdfast:
+    with killed_program.opened(store) as holdfast:
         if holdfast.backend.find_state("killed") is None:
             return set()
         return {
@@ -57,18 +63,31 @@ def killed_or_done(process: subprocess.Popen[str], after_s: float) -> str | None
     return output if process.returncode == 0 else None
 
 
-@pytest.mark.parametrize("synchronous", ["full", "normal"])
-def test_no_kill_repeats_a_recorded_call_or_changes_the_result(synchronous: str, tmp_path: Path) -> None:
+def require_nothing_left_behind(folder: Path) -> None:
+    """After a start, nothing of what a killed process was writing is left. The store is open nowhere."""
+    assert [] == list(folder.glob("store/tmp/*")), "what a dead process was writing is still there"
+    assert [] == list(folder.glob("store/artifacts/tmp/*"))
+
+
+@pytest.mark.parametrize("url", KILLS)
+def test_no_kill_loses_or_repeats_a_recorded_call_or_changes_the_result(url: str, tmp_path: Path) -> None:
     kills = in_flight = 0
-    for number in range(KILLS):
-        store = f"sqlite:///{tmp_path / str(number)}.db?synchronous={synchronous}"
+    most = KILLS[url]
+    for number in range(most):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        store = url.format(folder)
         log = tmp_path / f"{number}.log"
         output = None
         kills_of_this_state = 0
+        known: set[str] = set()
         while output is None:
             recorded = recorded_names(store)
+            assert known <= recorded, "an acknowledged record is gone"
+            known = recorded
+            require_nothing_left_behind(folder)
             before = executions(log)
-            output = killed_or_done(start(store, log), random.random() * 0.12 if kills < KILLS else 60.0)
+            output = killed_or_done(start(store, log), random.random() * 0.12 if kills < most else 60.0)
             added = executions(log) - before
             assert set() == recorded & set(added), "a recorded call was executed again"
             assert all(1 == count for count in added.values())
@@ -78,7 +97,9 @@ def test_no_kill_repeats_a_recorded_call_or_changes_the_result(synchronous: str,
         total = executions(log)
         assert max(total.values()) <= 1 + kills_of_this_state
         in_flight += sum(total.values()) - len(total)
-        if kills >= KILLS:
+        with killed_program.opened(store) as holdfast:
+            assert holdfast.doctor().is_sound
+        if kills >= most:
             break
-    assert kills >= KILLS
+    assert kills >= most
     assert in_flight > 0, "the kills came between the calls only, and showed nothing"

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import gc
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from crash.stores import opener
 from crash.swept_program import everything, executions
 
 from holdfast import (
@@ -19,7 +20,6 @@ from holdfast import (
     ExecutionStatus,
     Holdfast,
     MemoryStateBackend,
-    SQLiteStateBackend,
     StateBackend,
     StateStatus,
     UnknownState,
@@ -29,7 +29,6 @@ from holdfast import (
 from holdfast.codec import values
 from holdfast.testing import CrashingBackend
 
-Open = Callable[[], StateBackend]
 When = Literal["before", "after"]
 
 KEY = new_key()
@@ -45,16 +44,6 @@ PLACES: list[tuple[str, dict[str, Any]]] = [
     ("everything::inner::agent_call", {"nested": EDITED}),
     ("everything::plain::tool_call", {"threaded": 1234}),
 ]
-
-
-def opener(kind: str, folder: Path, numbers: Iterator[int]) -> Open:
-    """Opens the same store each time it is called, as a new process would."""
-    if kind == "memory":
-        backend = MemoryStateBackend()
-        return lambda: backend
-    path = folder / f"{next(numbers)}.db"
-    synchronous: Literal["full", "normal"] = "full" if kind == "full" else "normal"
-    return lambda: SQLiteStateBackend(path, synchronous=synchronous)
 
 
 def holdfast(backend: StateBackend, kind: str) -> Holdfast:
@@ -82,7 +71,7 @@ def recorded(hf: Holdfast, state_id: str, timeline: int) -> set[str]:
     }
 
 
-KINDS = ["memory", "normal", "full", "encrypted"]
+KINDS = ["memory", "normal", "full", "encrypted", "files", "files packed"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,7 +85,7 @@ def test_a_state_that_is_run_on_and_stopped_at_any_write_ends_as_the_undisturbed
     stop_at = 0
     while True:
         stop_at += 1
-        open_store = opener(kind, tmp_path, numbers)
+        open_store = opener(kind, tmp_path / f"store-{next(numbers)}")
         hf = holdfast(open_store(), kind)
         unedited = hf.run_sync(everything, 1, state_id="swept")
         kept = recorded(hf, "swept", 1)
@@ -136,7 +125,7 @@ def test_a_fork_with_an_edited_result_ends_as_an_undisturbed_run_with_that_resul
     assert {**unedited, "nested": EDITED} == expected
     numbers = itertools.count()
     for stop_at in itertools.count(1):
-        open_store = opener(kind, tmp_path, numbers)
+        open_store = opener(kind, tmp_path / f"store-{next(numbers)}")
         holdfast(open_store(), kind).run_sync(everything, 1, state_id="swept")
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         stopped = holdfast(crashing, kind)
@@ -161,7 +150,7 @@ def test_a_fork_with_an_edited_result_ends_as_an_undisturbed_run_with_that_resul
 def test_a_fork_of_a_fork_that_is_run_on_and_stopped_again_and_again_ends_as_it_should(
     kind: str, tmp_path: Path
 ) -> None:
-    open_store = opener(kind, tmp_path, itertools.count())
+    open_store = opener(kind, tmp_path / "store")
     hf = holdfast(open_store(), kind)
     unedited = hf.run_sync(everything, 1, state_id="swept")
     first = hf.fork("swept", at="everything::inner::agent_call", replace=EDITED, new_state_id="first")
