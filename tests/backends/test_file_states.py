@@ -80,6 +80,7 @@ class TestOpening(FileStatesCase):
         assert {
             "format",
             "store.json",
+            "store.copy.json",
             "last.json",
             "lock",
             "index.db",
@@ -279,11 +280,41 @@ class TestIds(FileStatesCase):
 
 
 class TestStoreFiles(FileStatesCase):
-    def test_a_damaged_store_file_is_named_and_mended_without_using_a_key_twice(self) -> None:
+    @pytest.mark.parametrize("name", ["store.json", "store.copy.json"])
+    def test_of_the_two_files_that_say_the_id_one_may_be_damaged_or_lost(self, name: str) -> None:
         store_id = self.backend.store_id
         first = self.lease("kelp")
-        file = self.path / "store.json"
-        file.write_bytes(file.read_bytes().replace(b'"keys_below":1001', b'"keys_below":1000'))
+        sound = (self.path / name).read_bytes()
+        for data in (sound[:20], b"", sound.replace(b'"keys_below":1001', b'"keys_below":1000'), None):
+            if data is None:
+                (self.path / name).unlink()
+            else:
+                (self.path / name).write_bytes(data)
+            again = self.opened_again()
+            assert store_id == again.store_id
+            (grant,) = again.acquire([Claim(header=new_header("wrack"), holder=OURS, ttl_s=60.0)])
+            assert grant is not None
+            assert granted(grant).key > first.key
+            assert again.delete_state("wrack", grant.lease)
+            assert [True] == [flaw.is_harmless for flaw in again.examine_store()]
+            assert [True] == [flaw.is_mended for flaw in again.examine_store(repair=True)]
+            assert [] == again.examine_store()
+
+    def test_a_store_whose_id_is_lost_has_another_one_and_uses_no_key_twice(self) -> None:
+        first = self.lease("kelp")
+        for name in ("store.json", "store.copy.json", "lock"):
+            (self.path / name).unlink()
+        again = self.opened_again()
+        (grant,) = again.acquire([Claim(header=new_header("wrack"), holder=OURS, ttl_s=60.0)])
+        assert grant is not None
+        assert granted(grant).key > first.key + 1000
+
+    def test_damaged_store_files_are_named_and_mended_without_using_a_key_twice(self) -> None:
+        store_id = self.backend.store_id
+        first = self.lease("kelp")
+        for name in ("store.json", "store.copy.json"):
+            file = self.path / name
+            file.write_bytes(file.read_bytes().replace(b'"keys_below":1001', b'"keys_below":1000'))
         again = self.opened_again()
         with pytest.raises(StoreDamaged, match=r"store\.json"):
             again.acquire([Claim(header=new_header("wrack"), holder=OURS, ttl_s=60.0)])

@@ -138,6 +138,27 @@ def test_lines_of_another_state_are_never_taken_for_its_own(store: Store) -> Non
     assert "lost" == store.met("done")
 
 
+def test_every_flipped_byte_of_packed_segments_is_detected_or_harmless(tmp_path: Path) -> None:
+    path, sound_path = tmp_path / "store", tmp_path / "sound"
+    with FileSystemStateBackend(sound_path, "normal", compression="zstd", segment_size=1200) as backend:
+        fill(backend)
+        sound = Sound(backend, "done")
+    packed = sorted((sound_path / "states" / "done").glob("*.zst"))
+    assert len(packed) > 1
+    outcomes: Counter[str] = Counter()
+    for file in packed:
+        data = file.read_bytes()
+        for place in range(len(data)):
+            shutil.rmtree(path, ignore_errors=True)
+            shutil.copytree(sound_path, path)
+            (path / "states" / "done" / file.name).write_bytes(flipped(data, place, place % 8))
+            with FileSystemStateBackend(path, "normal") as backend:
+                is_tried = place % 9 == 0
+                outcomes[checked(backend, sound, recovers=is_tried, resumes=is_tried)] += 1
+    assert outcomes["detected"] > 0
+    assert {"detected", "harmless", "lost"} >= outcomes.keys()
+
+
 def test_a_state_without_its_journal_is_still_listed(store: Store) -> None:
     (store.path / "states" / "done" / JOURNAL).unlink()
     with FileSystemStateBackend(store.path, "normal") as backend:

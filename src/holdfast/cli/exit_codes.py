@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 
 MEANINGS = {
     ExitCode.DONE: "done",
-    ExitCode.RUN_FAILED: "the run failed: code of the pipeline raised; or runs that were checked or compared differ",
+    ExitCode.RUN_FAILED: "the run failed: its code raised; or something differs, is damaged, or could not be copied",
     ExitCode.USAGE: "the command, or what it was given, is not right",
     ExitCode.HELD: "the state is held by another process",
     ExitCode.STORE_FAILED: "the store failed",

@@ -132,8 +132,8 @@ class StoreDamaged(BackendError):
 
     def __str__(self) -> str:
         return (
-            f"The store {self.store} is damaged: {self.why}. Restore it from a backup; `sqlite3 FILE .recover` saves "
-            "what is intact of an SQLite file."
+            f"The store {self.store} is damaged: {self.why}. Restore it from a backup. `sqlite3 FILE .recover` saves "
+            "what is intact of an SQLite file; in a folder, remove the files that are named, and they are made anew."
         )
 
 

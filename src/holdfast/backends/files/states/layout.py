@@ -5,6 +5,7 @@ with a checksum of its own, begun with the id of the state (or with "store"), an
 
     format                         ``holdfast states 1`` and a line end
     store.json                     the id of the store, and which keys may have been used: those below a number
+    store.copy.json                the same, written first: either of the two may be damaged without loss
     lock                           who creates, forks or deletes a state has it locked (flock); the next key, as of this
                                    start of the machine
     last.json                      derived: the state that was last created or finished
@@ -66,6 +67,7 @@ FORMAT = b"holdfast states %d\n" % VERSION
 FORMAT_LINE = re.compile(rb"holdfast states ([0-9]{1,9})\n")
 
 STORE_FILE = "store.json"
+STORE_COPY = "store.copy.json"
 LAST_FILE = "last.json"
 INDEX_FILE = "index.db"
 INDEX_LOCK = "index.lock"

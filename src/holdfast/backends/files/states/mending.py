@@ -23,7 +23,7 @@ from holdfast.backends.files.states.index_file import Broken
 from holdfast.backends.files.states.layout import STORE, is_state_id
 from holdfast.backends.files.states.seeing import see
 from holdfast.backends.files.states.segments import read_segment, segments_in
-from holdfast.backends.files.states.small_files import read_file, read_line, remove_file, replace_line
+from holdfast.backends.files.states.small_files import read_file, read_line, remove_file
 from holdfast.backends.files.states.standing import OtherState, look
 from holdfast.backends.files.states.store import Store
 from holdfast.backends.files.tree import open_folder
@@ -32,7 +32,7 @@ from holdfast.lines import LineDamaged
 _KEYS_SKIPPED = 1_000_000
 _STORE_ID = re.compile(rb'"store_id":"([0-9a-f]{32})"')
 _KNOWN = re.compile(
-    r"format|lock|store\.json|last\.json|rewriting\.json|index\.(lock|db|db-wal|db-shm|db-journal)|states|deleted|artifacts|tmp"
+    r"format|lock|store(\.copy)?\.json|last\.json|rewriting\.json|index\.(lock|db|db-wal|db-shm|db-journal)|states|deleted|artifacts|tmp"
 )
 
 
@@ -98,20 +98,28 @@ class Mending:
             yield self._harmless(f"{layout.STATES}/{name} is left of a state that never came to be.")
 
     def _store_file(self, keys: set[int]) -> Iterator[Flaw]:
-        try:
-            read_line(self._root, layout.STORE_FILE, STORE)
-        except LineDamaged as error:
-            if self._repair:
-                seen = _STORE_ID.search(read_file(self._root, layout.STORE_FILE) or b"")
-                store_id = seen[1].decode() if seen else secrets.token_hex(16)
-                bound = max(keys, default=0) + _KEYS_SKIPPED
-                content = {"store_id": store_id, "keys_below": bound}
-                replace_line(self._root, layout.STORE_FILE, content, STORE, is_synced=True)
+        """The file that says the id of the store, and its copy."""
+        names = (layout.STORE_FILE, layout.STORE_COPY)
+        damaged = [name for name in names if self._is_damaged(name)]
+        if self._repair and damaged:
+            texts = (read_file(self._root, name) or b"" for name in sorted(names, key=damaged.__contains__))
+            seen = next((found for text in texts if (found := _STORE_ID.search(text))), None)
+            store_id = seen[1].decode() if seen else secrets.token_hex(16)
+            self._store.write(self._root, store_id, max(keys, default=0) + _KEYS_SKIPPED)
+        if len(damaged) == 1:
+            yield self._harmless(f"{damaged[0]} is damaged or missing; what it says stands in its copy as well.")
+        elif damaged:
             yield Flaw(
-                f"{layout.STORE_FILE} is damaged ({error}): no state can be created. Made anew, the store skips many "
-                "keys, and may have another id.",
+                f"{layout.STORE_FILE} and its copy are damaged: no state can be created. Made anew, the store skips "
+                "many keys, and may have another id.",
                 is_mended=self._repair,
             )
+
+    def _is_damaged(self, name: str) -> bool:
+        try:
+            return read_line(self._root, name, STORE) is None
+        except LineDamaged:
+            return True
 
     def _notes(self, parent: int, keys: set[int]) -> Iterator[Flaw]:
         for name in sorted(os.listdir(parent)):

@@ -131,7 +131,7 @@ def _from_note(folder: int, state_id: str, newest: Segment, noted: _Noted) -> Fo
     if text is None:
         return None
     pieces = list(pieces_of(text, state_id, noted.offset))
-    if pieces and not _follows(folder, newest, noted, pieces[0]):
+    if pieces and pieces[0].line is not None and pieces[0].line.after != noted.known.sum:
         return None
     return _ended(Walk(noted.known.position + 1, noted.known), pieces, newest, noted.offset, text)
 
@@ -149,15 +149,6 @@ def _behind(folder: int, newest: Segment, noted: _Noted) -> bytes | None:
         if start or not begin:
             return text[before:] if text.startswith(b'{"sum":"%08x"' % noted.known.sum, start) else None
         reach *= 16
-
-
-def _follows(folder: int, newest: Segment, noted: _Noted, piece: Piece) -> bool:
-    """Whether a line stands right behind the one that was noted, and nothing before it has another length now."""
-    if piece.line is not None:
-        return piece.line.after == noted.known.sum
-    text = read_segment(folder, newest) or b""
-    start = text.rfind(b"\n", 0, max(noted.offset - 1, 0)) + 1
-    return text[start : noted.offset].startswith(b'{"sum":"%08x"' % noted.known.sum)
 
 
 def _held_to(noted: _Noted, found: Found) -> Found:

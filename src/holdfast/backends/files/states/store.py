@@ -6,6 +6,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -66,8 +67,7 @@ class Store:
         if not key < bound:
             # Whether it was lost with the machine or used up, what lies behind the bound was never used.
             key = bound
-            content = {"store_id": store_id, "keys_below": bound + _KEYS_RESERVED}
-            replace_line(root, layout.STORE_FILE, content, STORE, is_synced=True)
+            self.write(root, store_id, bound + _KEYS_RESERVED)
         self._note_next_key(lock, key + 1)
         return key
 
@@ -126,19 +126,38 @@ class Store:
 
     def _said(self, root: int) -> tuple[str, int] | None:
         """The id and the bound of the keys; None where nothing has been written yet."""
-        try:
-            line = read_line(root, layout.STORE_FILE, STORE)
-            if line is None:
-                return None
-            return said(line.content, "store_id", str), said(line.content, "keys_below", int)
-        except LineDamaged as error:
-            why = f"{layout.STORE_FILE} cannot be read ({error})"
-            raise StoreDamaged(self.name, why) from error
+        damaged: LineDamaged | None = None
+        for name in (layout.STORE_FILE, layout.STORE_COPY):
+            try:
+                line = read_line(root, name, STORE)
+                if line is not None:
+                    return said(line.content, "store_id", str), said(line.content, "keys_below", int)
+            except LineDamaged as error:
+                damaged = damaged or error
+        if damaged is not None:
+            why = f"{layout.STORE_FILE} cannot be read ({damaged}), and neither can its copy"
+            raise StoreDamaged(self.name, why) from damaged
+        return None
+
+    def write(self, root: int, store_id: str, keys_below: int) -> None:
+        """Say the id and the bound of the keys, twice: one of the two may be damaged without loss.
+
+        The copy first, so that it never lags behind what is believed where it can be read.
+        """
+        content: dict[str, Any] = {"store_id": store_id, "keys_below": keys_below}
+        for name in (layout.STORE_COPY, layout.STORE_FILE):
+            replace_line(root, name, content, STORE, is_synced=True)
 
     def _begun(self, root: int) -> tuple[str, int]:
-        content: dict[str, Any] = {"store_id": secrets.token_hex(16), "keys_below": 1}
-        replace_line(root, layout.STORE_FILE, content, STORE, is_synced=True)
-        return content["store_id"], 1
+        store_id = secrets.token_hex(16)
+        # Where there are states although nobody can say which keys are used, those of now are far behind them all.
+        states = open_folder(root, layout.STATES)
+        bound = 1
+        if states is not None:
+            bound = int(time.time()) if os.listdir(states) else 1
+            os.close(states)
+        self.write(root, store_id, bound)
+        return store_id, bound
 
     def _next_key(self, lock: int) -> int:
         """What the lock says, if that can be believed; otherwise a number that no bound lies above."""
