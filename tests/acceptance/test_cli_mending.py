@@ -116,6 +116,20 @@ def test_a_damaged_header_is_listed_and_mended(folder: Path) -> None:
         assert ["s1!", "s2!", "s3!"] == asyncio.run(hf.resume("kelp", agent=stepping))
 
 
+def test_a_state_of_which_nothing_is_left_is_deleted_and_run_again(folder: Path) -> None:
+    journal(folder).unlink()
+    assert "Nothing stands before the damage." in holdfast("verify", "kelp").stdout
+    assert 2 == holdfast("recover", "kelp").exit_code
+    result = holdfast("delete", "kelp")
+    assert (2, True) == (result.exit_code, "--yes" in result.stderr)
+    result = holdfast("delete", "kelp", "--yes")
+    assert (0, "Deleted kelp.\n") == (result.exit_code, result.stdout)
+    assert {"deleted": "wrack"} == told("delete", "wrack", "--yes")
+    assert [] == told("list")["states"]
+    with Holdfast() as hf:
+        assert ["s1!", "s2!", "s3!"] == hf.run_sync(stepping, 3, state_id="kelp")
+
+
 def test_what_a_crash_left_is_told_as_harmless(folder: Path) -> None:
     with journal(folder).open("ab") as file:
         file.write(b'{"sum":"1234')

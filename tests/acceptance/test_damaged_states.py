@@ -257,3 +257,32 @@ def test_progress_of_a_diagnosis_is_told(hf: Holdfast) -> None:
     told: list[tuple[int, int]] = []
     hf.doctor(on_progress=lambda done, total, _: told.append((done, total)))
     assert [(1, 3), (2, 3), (3, 3)] == told
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_a_recovered_state_is_copied_exported_and_migrated_with_what_was_given_up(
+    hf: Holdfast, damage: Damage, path: Path, tmp_path: Path, is_missing: bool
+) -> None:
+    hf.run_sync(stepping, 3, state_id="kelp")
+    damage("kelp", 3)
+    if is_missing:
+        connection = connect(str(path), apsw.SQLITE_OPEN_READWRITE)
+        connection.execute("DELETE FROM records WHERE seq = 3")
+        connection.close()
+    assert ["kelp"] == list(hf.backup(f"sqlite:///{tmp_path}/first.db").refused)
+    hf.recover("kelp")
+    asyncio.run(hf.resume("kelp"))
+    expected = list(hf.history("kelp"))
+    executions.clear()
+    for target in (f"sqlite:///{tmp_path}/copy.db", f"file://{tmp_path}/copy"):
+        assert ["kelp"] == hf.backup(target).copied
+        with Holdfast(target) as copy:
+            assert expected == list(copy.history("kelp"))
+            assert [3] == [damaged.seq for damaged in copy.verify("kelp").damaged]
+            assert not copy.verify("kelp").needs_recovery
+            assert 3 == len(asyncio.run(copy.rerun("kelp", "step#3")))
+    hf.export("kelp", tmp_path / "kelp.zip")
+    with Holdfast(f"sqlite:///{tmp_path}/imported.db") as imported:
+        assert "kelp" == imported.import_(tmp_path / "kelp.zip")
+        assert expected == list(imported.history("kelp"))
+    assert Counter(s3=2) == executions

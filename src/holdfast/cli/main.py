@@ -16,6 +16,7 @@ from holdfast.cli.artifact import artifact
 from holdfast.cli.backup import backup
 from holdfast.cli.collect import collect
 from holdfast.cli.copy import copy
+from holdfast.cli.delete import delete
 from holdfast.cli.demo import demo
 from holdfast.cli.diff import diff
 from holdfast.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
@@ -146,6 +147,7 @@ for command in (
     import_state,
     copy,
     backup,
+    delete,
     artifact,
     collect,
     key,

@@ -51,12 +51,13 @@ class Keeping(OpenedStore):
             return collector.collect(put_before=SYSTEM_CLOCK.now() - grace.total_seconds(), is_dry_run=dry_run)
 
     def delete(self, state_id: str) -> None:
-        """Delete a state for good. Raises UnknownState, or LeaseHeld while it is being run.
+        """Delete a state for good, also a damaged one. Raises UnknownState, or LeaseHeld while it is being run.
 
         Its artifacts stay until they are collected, as other states may name them too.
         """
-        header = self._header(state_id)
-        claim = Claim(header=header, holder=new_holder(), ttl_s=self._writer.keeper.ttl_s, create=False, reopen=True)
+        header = self._header_as_it_is(state_id)
+        ttl_s = self._writer.keeper.ttl_s
+        claim = Claim(header=header, holder=new_holder(), ttl_s=ttl_s, create=False, reopen=True, mend=True)
         grant = acquire_now(self._writer, claim)
         if grant is not None:
             self.backend.delete_state(state_id, grant.lease)

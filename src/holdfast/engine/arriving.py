@@ -18,12 +18,12 @@ from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Append, Claim, StateBackend, StateUpdate
 from holdfast.codec import frames
 from holdfast.engine.lease import LEASE_TTL_S, mark_ended, mark_running, new_holder
-from holdfast.engine.reading import Frames, decoded, require_intact
+from holdfast.engine.reading import Frames, damaged_records, decoded, whole_journal
 from holdfast.engine.stand_ins import StandIns, leased, release
 from holdfast.errors import ArtifactMissing, HoldfastError, StateCorrupted, UsageError
 from holdfast.journal.reachable import named_by
-from holdfast.journal.timeline import intact
-from holdfast.model import Content, End, Lease, Pin, StateHeader
+from holdfast.journal.recovery import recovery_of
+from holdfast.model import Content, DamagedRecord, End, Lease, Pin, StateHeader
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -39,7 +39,11 @@ class Original(msgspec.Struct, frozen=True):
 
     def named_by(self, read: Frames, before: tuple[int, bytes] | None = None) -> frozenset[str]:
         """The artifacts that frames name, behind the frame before them. Raises StateCorrupted, WrongKey."""
-        return frozenset(named_by(intact(decoded(self.header, read, self.stored, before))))
+        records = list(decoded(self.header, read, self.stored, before))
+        intact = [record for record in records if not isinstance(record, DamagedRecord)]
+        if len(intact) < len(records):
+            require_usable(self.header, self.read(0), self.stored)
+        return frozenset(named_by(intact))
 
 
 class Way(StrEnum):
@@ -88,12 +92,12 @@ class Arrivals:
             if brought is not None:
                 return brought
 
-    def verify(self, state_id: str, named: Collection[str]) -> None:
+    def verify(self, state_id: str, named: Collection[str], stored: StoredValues) -> None:
         """Read a state back. Raises StateCorrupted or ArtifactMissing where it is not whole here."""
         header = self._backend.find_state(state_id)
         if header is None:
             raise StateCorrupted(state_id, 0, f"it is no longer in {self._backend.name}")
-        require_whole(header, self._backend.read(state_id, 0, header.position))
+        require_usable(header, self._backend.read(state_id, 0, header.position), stored)
         for artifact_id in named:
             artifacts = self._place_for_artifacts()
             if artifacts.find(artifact_id) is None:
@@ -101,7 +105,7 @@ class Arrivals:
 
     def _create(self, original: Original) -> Brought | None:
         header, read = original.header, original.read(0)
-        require_whole(header, read)
+        require_usable(header, read, original.stored)
         missing = self._stand_ins.missing_owners(header, read)
         contents = {artifact_id: original.content(artifact_id) for artifact_id in original.named_by(read)}
         put = self._put(contents, None)
@@ -230,11 +234,25 @@ class Arrivals:
         return self._artifacts
 
 
-def require_whole(header: StateHeader, read: Frames) -> None:
-    """Raises StateCorrupted unless these are all records up to the position of the header, and intact."""
-    require_intact(header, read)
-    if len(read) != header.position:
+def require_usable(header: StateHeader, read: Frames, stored: StoredValues) -> None:
+    """Raises StateCorrupted unless these are all records up to the position of the header, and intact.
+
+    What is damaged and was given up, since the current timeline does not need it, is taken along as it is. To tell that
+    of sealed records the key is needed: WrongKey is raised without it.
+    """
+    found = next(damaged_records(header, read), None)
+    if found is None and len(read) != header.position:
         raise StateCorrupted(header.state_id, len(read) + 1, "it is missing")
+    if found is not None and recovery_of(list(whole_journal(header, read, stored)), header.timeline) is not None:
+        raise StateCorrupted(header.state_id, found.seq, found.why)
+
+
+def without_gaps(read: Frames, after: int) -> Frames:
+    """The frames behind a number, with nothing in the place of those that are missing."""
+    if not read or read[-1][0] - after == len(read):
+        return read
+    known = dict(read)
+    return [(seq, known.get(seq, b"")) for seq in range(after + 1, read[-1][0] + 1)]
 
 
 def end_of(read: Frames) -> End | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.contract import StateBackend, bases_of_fork
-from holdfast.engine.arriving import Arrivals, Brought, Original, Way
+from holdfast.engine.arriving import Arrivals, Brought, Original, Way, without_gaps
 from holdfast.engine.progress import Told
 from holdfast.engine.reading import Frames
 from holdfast.errors import (
@@ -108,7 +108,7 @@ class Copying:
     def _bring(self, state_id: str) -> Brought:
         brought = self._arrivals.bring(original_in(self._backend, self._stored, state_id))
         if self._verifies and brought.way is not Way.UNCHANGED:
-            self._arrivals.verify(state_id, brought.named)
+            self._arrivals.verify(state_id, brought.named, self._stored)
         return brought
 
     def _report(self) -> Copied:
@@ -148,4 +148,4 @@ def _read(backend: StateBackend, header: StateHeader, after: int) -> Frames:
     # A state of the same id may have been made in the place of a deleted one.
     if now is None or (now.created_at, now.bases) != (header.created_at, header.bases):
         raise UnknownState(header.state_id)
-    return read
+    return without_gaps(read, after)

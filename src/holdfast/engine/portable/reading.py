@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from holdfast.artifacts.stored_values import StoredValues
-from holdfast.engine.arriving import Original, require_whole
+from holdfast.engine.arriving import Original, require_usable
 from holdfast.engine.portable.form import (
     JOURNAL,
     MANIFEST,
@@ -73,7 +73,7 @@ def _checked(path: Path, tree: _Tree, stored: StoredValues, on_progress: Told | 
             on_progress(number, len(manifest.files), name)
     header = header_of(manifest)
     read = list(_frames(tree, manifest, header))
-    require_whole(header, read)
+    require_usable(header, read, stored)
     return Original(header, lambda after: read[after:], _contents(path, tree, manifest), stored)
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from holdfast.engine.arriving import Original, end_of, require_whole
+from holdfast.engine.arriving import Original, end_of, require_usable
 from holdfast.engine.environment.packages import version_of
 from holdfast.engine.portable.form import JOURNAL, MANIFEST, Portable, manifest_of, name_of_artifact, owner_of, to_json
 from holdfast.engine.progress import Told
@@ -36,7 +36,7 @@ def write_export(
 ) -> None:
     """Write a state. Raises StateCorrupted, WrongKey, ArtifactMissing, or UsageError where it cannot be written."""
     header, read = original.header, original.read(0)
-    require_whole(header, read)
+    require_usable(header, read, original.stored)
     contents = {artifact_id: original.content(artifact_id) for artifact_id in sorted(original.named_by(read))}
     total = len(contents) + 1
     with _writing(path, as_folder=as_folder, overwrite=overwrite) as tree:

@@ -34,8 +34,6 @@ def flaws_of_state(store: Store, root: int, state_id: str) -> list[Flaw]:
         if found is None:
             return []
         flaws = list(_journal_flaws(folder, state_id))
-        if found.standing.damage is not None:
-            flaws.append(Flaw(f"The header of state {state_id!r} cannot be trusted: {found.standing.damage}."))
         flaws += _owner_flaws(root, found.standing.header)
         flaws += _derived_flaws(folder, state_id)
     return flaws
