@@ -73,7 +73,7 @@ def test_a_damaged_state_is_named_with_the_way_out(folder: Path) -> None:
     result = holdfast("verify", "kelp")
     assert 1 == result.exit_code
     assert "✗ kelp is damaged." in result.stdout
-    assert "record 3: its bytes cannot be read" in result.stdout
+    assert "record 3: Line 4 of journal-000000001.jsonl" in result.stdout
     assert "2 of 5 records stand before the damage: `holdfast recover kelp` goes on from there." in result.stdout
     found = told("verify", "kelp")
     assert ([3], 2, True) == ([each["seq"] for each in found["damaged"]], found["usable"], found["needs_recovery"])
@@ -90,7 +90,7 @@ def test_a_damaged_state_is_recovered_and_goes_on(folder: Path) -> None:
     damage(folder, b'"result":"s2!"')
     result = holdfast("recover", "kelp")
     assert 0 == result.exit_code
-    assert "kelp goes on from before the damage: 2 records are kept." in result.stdout
+    assert "kelp goes on from before the damage: 2 records kept." in result.stdout
     assert "Executed again when it is resumed: stepping::step#3::tool_call, stepping::agent_call." in result.stdout
     assert "Go on with `holdfast resume kelp`." in result.stdout
     with Holdfast() as hf:

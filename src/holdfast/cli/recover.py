@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli.options import again_option, command_to_resume, json_option, open_holdfast, store_option
 from holdfast.cli.output import say, say_json
+from holdfast.cli.plans import counted
 from holdfast.cli.run import header_of, load_actor
 from holdfast.errors import AgentNotFound
 from holdfast.model import Recovered
@@ -52,7 +53,7 @@ def recover(state_id: str, again: bool, store: str | None, as_json: bool) -> Non
 def _lines(found: Recovered) -> list[str]:
     if not found.was_needed:
         return [f"{found.state_id} needs no recovery: nothing that it needs is damaged."]
-    lines = [f"{found.state_id} goes on from before the damage: {found.kept:,} records are kept."]
+    lines = [f"{found.state_id} goes on from before the damage: {counted(found.kept, 'record')} kept."]
     if found.mended_header:
         lines.append("Its header was made anew from its journal.")
     if found.given_up:

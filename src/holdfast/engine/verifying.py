@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.contract import Flaw, StateBackend
 from holdfast.engine.header_anew import header_anew
@@ -33,6 +35,7 @@ class Verifier:
             header = header_anew(header, read, self._stored)
         damaged = tuple(_first_of_each(damaged_records(header, read)))
         found = self._backend.examine(header.state_id)
+        damaged = _told_by_backend(damaged, found)
         journal = self._journal(header, read)
         states = {} if journal is None else self._states_of_artifacts(journal)
         first = min((each.seq for each in damaged), default=0)
@@ -111,6 +114,12 @@ def _first_of_each(damaged: Iterable[DamagedRecord]) -> Iterable[DamagedRecord]:
         # So much is missing that it is not told one by one.
         seen.setdefault(error.seq, DamagedRecord(error.state_id, error.seq, error.why))
     return seen.values()
+
+
+def _told_by_backend(damaged: tuple[DamagedRecord, ...], flaws: Iterable[Flaw]) -> tuple[DamagedRecord, ...]:
+    """The damaged records, with the place where each is stored as far as the backend knows it."""
+    told = {flaw.seq: flaw.what.removesuffix(".") for flaw in flaws}
+    return tuple(msgspec.structs.replace(each, why=told.get(each.seq, each.why)) for each in damaged)
 
 
 def _texts(flaws: Iterable[Flaw], wanted: Callable[[Flaw], bool]) -> tuple[str, ...]:
