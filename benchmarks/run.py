@@ -14,9 +14,11 @@ from time import perf_counter
 
 import concurrent_runs_full
 import diffs
+import file_store
 import fork
 import growth
 import import_time
+import listing
 import one_run_full
 import one_run_normal
 import parts
@@ -40,6 +42,8 @@ MEASUREMENTS = {
     "fork": fork.measure,
     "rehearsal": rehearsal.measure,
     "diff": diffs.measure,
+    "file-store": file_store.measure,
+    "listing": listing.measure,
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from holdfast.backends.files.faults import translating
 from holdfast.backends.files.states import layout
 from holdfast.backends.files.states.header_lines import Header
 from holdfast.backends.files.states.index import Index, Wanted
@@ -73,9 +74,10 @@ class Listing:
         """None where the index cannot be used, nor made anew: on a full disk it cannot even be read."""
         for _ in range(_TRIES):
             try:
-                if self._index.is_broken():
-                    self.make_index()
-                return self._found(wanted, limit)
+                with translating(self._store.name):
+                    if self._index.is_broken():
+                        self.make_index()
+                    return self._found(wanted, limit)
             except Broken:
                 self._index.discard()
             except StoreFull:
