@@ -116,10 +116,21 @@ class UnsupportedVersion(BackendError):
         self.known = known
 
     def __str__(self) -> str:
+        this = _installed_version()
         return (
-            f"{self.what} has format version {self.found}; this Holdfast knows versions up to {self.known}. It was "
-            "left as it is; install a newer Holdfast (`pip install -U holdfast`)."
+            f"{self.what} has format version {self.found}; this Holdfast, {this}, knows versions up to {self.known}. "
+            f"It was left as it is; install a newer Holdfast (`pip install -U 'holdfast>{this}'`)."
         )
+
+
+def _installed_version() -> str:
+    # Loaded here and not above: few programs ever need it, and all would pay for it.
+    from importlib import metadata
+
+    try:
+        return metadata.version("holdfast")
+    except metadata.PackageNotFoundError:
+        return "0"
 
 
 class StoreDamaged(BackendError):
