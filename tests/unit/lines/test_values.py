@@ -110,7 +110,8 @@ def test_plain_values_are_their_own_form(value: Any) -> None:
         (2**2047, {"$int": {"$bytes": base64_of((2**2047).to_bytes(257, "little"))}}),
         (Tide.HIGH, {"$enum": ["unit.codec.sample_types:Tide", "HIGH", None]}),
     ],
-    ids=repr,
+    # Not of the value: the order of a set differs from process to process.
+    ids=lambda part: str(part) if isinstance(part, dict) and len(part) == 1 else type(part).__name__,
 )
 def test_other_values_are_readable(value: Any, expected: Any) -> None:
     assert expected == assert_exact(encode(value))
