@@ -6,12 +6,14 @@ import asyncio
 import shutil
 import zlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from holdfast import (
     Encryption,
+    FileSystemStateBackend,
     Holdfast,
     MemoryStateBackend,
     SQLiteStateBackend,
@@ -108,10 +110,11 @@ def in_format_1(hf: Holdfast, state_id: str) -> None:
     backend.rewrite([Append(grant.lease, 1, bodies, update)])
 
 
+@pytest.mark.parametrize("kind", [SQLiteStateBackend, FileSystemStateBackend])
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_a_family_is_rewritten_together_and_goes_on(is_sealed: bool, tmp_path: Path) -> None:
+def test_a_family_is_rewritten_together_and_goes_on(is_sealed: bool, kind: Any, tmp_path: Path) -> None:
     encryption = Encryption(new_key()) if is_sealed else None
-    hf = Holdfast(SQLiteStateBackend(tmp_path / "runs.db", "normal"), encryption=encryption)
+    hf = Holdfast(kind(tmp_path / "store", "normal"), encryption=encryption)
     hf.run_sync(stepping, 4, state_id="kelp")
     in_format_1(hf, "kelp")
     assert hf.verify("kelp").is_sound

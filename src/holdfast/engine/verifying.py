@@ -65,10 +65,13 @@ class Verifier:
         harmless: list[str] = []
         for done, header in enumerate(headers, 1):
             found = self.verify(header)
-            # It may have been deleted meanwhile.
-            if not found.is_sound and self._backend.find_state(header.state_id) is not None:
-                unsound.append(found)
-            harmless += found.harmless
+            if not found.is_sound:
+                # It may have been deleted since it was listed, and even made anew.
+                again = self._backend.find_state(header.state_id)
+                found = None if again is None else self.verify(again)
+            if found is not None:
+                unsound += [] if found.is_sound else [found]
+                harmless += found.harmless
             if on_progress is not None:
                 on_progress(done, len(headers), header.state_id)
         return Diagnosis(
