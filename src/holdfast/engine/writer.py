@@ -22,7 +22,6 @@ import threading
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.engine.lease import LeaseKeeper
@@ -248,14 +247,16 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-_writers: WeakKeyDictionary[StateBackend, Writer] = WeakKeyDictionary()
+_WRITER = "_holdfast_writer"
 _writers_lock = threading.Lock()
 
 
 def writer_of(backend: StateBackend) -> Writer:
     """The writer of a backend: the same one for all that use the backend object."""
     with _writers_lock:
-        writer = _writers.get(backend)
+        # An attribute of the backend, so that the two go together when nobody needs them any more.
+        writer: Writer | None = vars(backend).get(_WRITER)
         if writer is None:
-            writer = _writers[backend] = Writer(backend)
+            writer = Writer(backend)
+            setattr(backend, _WRITER, writer)
         return writer

@@ -201,6 +201,10 @@ class Journal:
                 os.close(handle)
         self._handle = self.lock = self.folder = -1
 
+    def __del__(self) -> None:
+        # A store that its user has dropped without closing it must not keep its files open for good.
+        self.close()
+
     def _must_roll(self) -> bool:
         """A header that is in doubt must not be repeated as if it were whole, and a new name needs a new number."""
         return (
