@@ -45,14 +45,14 @@ def store(whole_store: Store) -> Store:
     return whole_store
 
 
-@pytest.mark.parametrize("bit", BITS)
-@pytest.mark.parametrize("state_id", STATES)
-def test_every_flipped_byte_of_a_journal_is_detected_or_harmless(store: Store, state_id: str, bit: int) -> None:
+@pytest.mark.parametrize(("state_id", "turn"), [("done", 0), ("done", 1), ("done", 2), ("stopped", 0)], ids=str)
+def test_every_flipped_byte_of_a_journal_is_detected_or_harmless(store: Store, state_id: str, turn: int) -> None:
     data = store.read(state_id, JOURNAL)
     outcomes: Counter[str] = Counter()
     for place in range(len(data)):
-        store.write(state_id, JOURNAL, flipped(data, place, bit))
-        is_tried = place % 23 == bit
+        # In three turns each byte is flipped at three bits.
+        store.write(state_id, JOURNAL, flipped(data, place, BITS[(place + turn) % 3]))
+        is_tried = place % 23 == turn
         outcomes[store.met(state_id, recovers=is_tried, resumes=is_tried and place % 3 == 0)] += 1
     store.reset()
     assert outcomes["detected"] > len(data) / 2
