@@ -78,7 +78,7 @@ def marked(backend: StateBackend) -> tuple[ExecutionState, int, int]:
 
 
 def test_a_checkpoint_costs_one_record(backend: StateBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    # It repeats the metadata, and so what is captured of the environment, which is longer on some machines than on others.
+    # It repeats the metadata, and so what is captured of the environment, which is long on some machines.
     monkeypatch.setenv("HOLDFAST_CAPTURE", "minimal")
     state = ExecutionState(state_backend=backend, state_id="x")
     state.storage.set("large", "kelp " * 100_000)
