@@ -63,7 +63,7 @@ def append() -> trials.Answer:
 def encode() -> trials.Answer:
     """All encoding of one event: its input, its result, and the record around them."""
     text = "a sentence of the kind that a tool is asked and gives back, twice as long "
-    link = frames.first_link("bare")
+    link = owner = frames.first_link("bare")
     began = perf_counter()
     for seq in range(1, ROWS + 1):
         given = values.encode_arguments([seq, text])
@@ -71,7 +71,7 @@ def encode() -> trials.Answer:
         record = EventRecord(
             seq, "many::step::tool_call", ExecutionStatus.COMPLETED, 0.0, 0, 1, 0.0, None, b"", given, result
         )
-        _, link = frames.to_frame(record, link)
+        _, link = frames.to_frame(record, link, owner)
     return {"rate": ROWS / (perf_counter() - began)}
 
 
