@@ -220,6 +220,26 @@ class StateBackend(ABC):
         it is not the newest.
         """
 
+    def leave_wish(self, state_id: str, wish: str) -> Holder | None:
+        """Leave a wish for whoever holds a state, and give the holder; None, and nothing is left, where nobody does.
+
+        The holder is the one that ``find_state`` shows. The newest wish takes the place of an earlier one. It belongs
+        to the lease that stands: when that is given back or taken over, the wish is gone. Nothing else changes, and a
+        wish need not survive the death of the machine. A backend that cannot do this raises UsageError.
+        """
+        raise UsageError(
+            f"The store {self.name} cannot tell its holder anything.", "Stop the process that runs the state instead."
+        )
+
+    def wishes(self, leases: Sequence[Lease]) -> list[str | None]:
+        """The wish that was left for each lease.
+
+        None where there is none, or the lease was given back or is no longer the newest of its state. Reads only: a
+        wish stays until its lease ends. It is asked a few times a second, for all leases of a process at once, and
+        neither holds up who writes nor waits for them.
+        """
+        return [None] * len(leases)
+
     def rewrite(self, appends: Sequence[Append]) -> None:
         """Put other bytes in the place of records that stand, of several states at once: all of them or none.
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.errors import BackendError
-from holdfast.model import ArtifactInfo, Content, Lease, Pin, StateHeader, StateStatus
+from holdfast.model import ArtifactInfo, Content, Holder, Lease, Pin, StateHeader, StateStatus
 from holdfast.stores import artifacts_of
 
 T = TypeVar("T")
@@ -75,6 +75,14 @@ class CrashingBackend(StateBackend):
     def renew(self, leases: Sequence[Lease], ttl_s: float) -> list[bool]:
         # Called from a thread of the engine, which a dead process does not have.
         return [True] * len(leases) if self.is_stopped else self._backend.renew(leases, ttl_s)
+
+    def leave_wish(self, state_id: str, wish: str) -> Holder | None:
+        self.require_alive()
+        return self._backend.leave_wish(state_id, wish)
+
+    def wishes(self, leases: Sequence[Lease]) -> list[str | None]:
+        # Called from a thread of the engine, too.
+        return [None] * len(leases) if self.is_stopped else self._backend.wishes(leases)
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         self.require_alive()

@@ -32,7 +32,7 @@ class _Shared(msgspec.Struct, frozen=True):
 class _StoredState:
     """One state: the header without what is filled in when it is read, the lease that stands, the records."""
 
-    __slots__ = ("fence", "header", "holder", "journal", "key", "lease_until", "metadata")
+    __slots__ = ("fence", "header", "holder", "journal", "key", "lease_until", "metadata", "wish")
 
     def __init__(self, key: int, claim: Claim, shared: _Shared) -> None:
         self.key = key
@@ -42,11 +42,13 @@ class _StoredState:
         self.fence = first_fence(key) - 1
         self.holder: Holder | None = None
         self.lease_until = 0.0
+        self.wish: str | None = None
 
     def lease_to(self, holder: Holder, until: float) -> Lease:
         self.fence += 1
         self.holder = holder
         self.lease_until = until
+        self.wish = None
         return Lease(self.header.state_id, self.key, self.fence)
 
     def holder_at(self, now: float) -> Holder | None:
@@ -85,6 +87,7 @@ class _StoredState:
             self.header = msgspec.structs.replace(self.header, end=update.end)
         if update.releases:
             self.holder = None
+            self.wish = None
 
 
 class MemoryStateBackend(StateBackend):
@@ -120,6 +123,21 @@ class MemoryStateBackend(StateBackend):
         with self._lock:
             self._require_open()
             return [self._renew_one(lease, self._clock() + ttl_s) for lease in leases]
+
+    def leave_wish(self, state_id: str, wish: str) -> Holder | None:
+        with self._lock:
+            self._require_open()
+            stored = self._by_id.get(state_id)
+            holder = None if stored is None else stored.holder_at(self._clock())
+            if stored is not None and holder is not None:
+                stored.wish = wish
+            return holder
+
+    def wishes(self, leases: Sequence[Lease]) -> list[str | None]:
+        with self._lock:
+            self._require_open()
+            standing = map(self._leased, leases)
+            return [None if stored is None else stored.wish for stored in standing]
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         with self._lock:

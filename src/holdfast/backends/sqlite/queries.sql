@@ -82,6 +82,15 @@ UPDATE states SET lease_until = ? WHERE key = ? AND fence = ? AND holder IS NOT 
 -- Gives a lease back. The fence stays, so that a repeated append is recognised.
 UPDATE states SET holder = NULL, lease_until = 0.0 WHERE key = ?;
 
+-- name: leave_wish
+-- Writes a holder anew, with a wish beside it, of a state whose lease was looked at in the same transaction.
+UPDATE states SET holder = ? WHERE key = ?;
+
+-- name: find_wishes
+-- The holders for whom a wish was left, of the states in a JSON list of keys. The text is searched and not taken apart:
+-- hardly any holder has one, and JSON that is damaged would fail the whole statement.
+SELECT key, fence, holder FROM states WHERE key IN (SELECT value FROM json_each(?)) AND instr(holder, '"wish"');
+
 -- name: find_columns
 -- What the checksum of a header covers, and the checksum.
 SELECT state_id, status, created_at, updated_at, metadata, agent, version, timeline, bases, pipeline_name, parent,

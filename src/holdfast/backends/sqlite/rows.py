@@ -109,6 +109,20 @@ def _holder(text: str) -> Holder | None:
         return None
 
 
+class _Beside(msgspec.Struct, frozen=True):
+    """What stands beside the holder in its column."""
+
+    wish: str | None = None
+
+
+def wish_for(holder: str) -> str | None:
+    """The wish that was left for a holder. For one that cannot be read there is none."""
+    try:
+        return msgspec.json.decode(holder, type=_Beside).wish
+    except msgspec.MsgspecError:
+        return None
+
+
 def columns_of(header: StateHeader, bases: tuple[Base, ...]) -> Columns:
     metadata, end = header.metadata, header.end
     return Columns(
@@ -154,5 +168,6 @@ def row_of_claim(claim: Claim, bases: tuple[Base, ...], now: float) -> tuple[Val
     return (now + claim.ttl_s, holder_to_json(claim.holder), *msgspec.structs.astuple(columns), columns.checksum)
 
 
-def holder_to_json(holder: Holder) -> str:
-    return msgspec.json.encode(holder).decode()
+def holder_to_json(holder: Holder, wish: str | None = None) -> str:
+    beside = {} if wish is None else {"wish": wish}
+    return msgspec.json.encode({**msgspec.to_builtins(holder), **beside}).decode()

@@ -26,6 +26,8 @@
 --     believes.
 --   * A lease is free when `holder` is NULL or `lease_until` has come. Giving it back leaves the fence as it is: an
 --     append whose acknowledgement was lost can be repeated.
+--   * `holder` may have a `wish` beside the fields of the holder: text that another process has left for it. It goes with
+--     the holder, and so with the lease; the checksum covers neither.
 --   * `key` is never used twice (AUTOINCREMENT), so the lease of a deleted state fits no later state.
 --   * The rows of `tags` repeat the tags inside `metadata`, with the state's `created_at`, which never changes.
 --   * `identity` has one row. Its `store_id` is made with the table, at random, and never changes.

@@ -19,10 +19,10 @@ from holdfast.backends.sqlite.connection import locate
 from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.driver import Cursor
 from holdfast.backends.sqlite.queries import QUERIES
-from holdfast.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row
+from holdfast.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row, wish_for
 from holdfast.backends.sqlite.spans import Shared, delete_journal, insert_spans, read_journal, shared_up_to
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Base, Lease, StateHeader, StateStatus
+from holdfast.model import Base, Holder, Lease, StateHeader, StateStatus
 
 
 class SQLiteStateBackend(StateBackend):
@@ -102,6 +102,19 @@ class SQLiteStateBackend(StateBackend):
                 cursor.execute(QUERIES["renew_lease"], (until, lease.key, lease.fence))
                 answers.append(self._database.writer.changes() == 1)
         return answers
+
+    def leave_wish(self, state_id: str, wish: str) -> Holder | None:
+        with self._database.transaction() as cursor:
+            standing = self._standing(cursor, state_id, self._clock())
+            holder = None if standing is None else standing.header.holder
+            if standing is not None and holder is not None:
+                cursor.execute(QUERIES["leave_wish"], (holder_to_json(holder, wish), standing.key))
+        return holder
+
+    def wishes(self, leases: Sequence[Lease]) -> list[str | None]:
+        rows = self._database.fetch("find_wishes", (_json_list([lease.key for lease in leases]),))
+        found = {(key, fence): wish_for(holder) for key, fence, holder in rows}
+        return [found.get((lease.key, lease.fence)) for lease in leases]
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         return read_journal(self._database.fetch, state_id, after, -1 if limit is None else max(limit, 0))
@@ -204,5 +217,5 @@ class SQLiteStateBackend(StateBackend):
         return standing_from_row(rows[0], now) if rows else None
 
 
-def _json_list(tags: Sequence[str]) -> str:
-    return msgspec.json.encode(tags).decode()
+def _json_list(values: Sequence[str] | Sequence[int]) -> str:
+    return msgspec.json.encode(values).decode()

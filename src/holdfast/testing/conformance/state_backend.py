@@ -17,6 +17,7 @@ from holdfast.testing.conformance.headers import HeaderConformance
 from holdfast.testing.conformance.journals import JournalConformance
 from holdfast.testing.conformance.leases import LeaseConformance
 from holdfast.testing.conformance.states import StateConformance
+from holdfast.testing.conformance.wishes import WishConformance
 
 _Answer = TypeVar("_Answer")
 
@@ -24,7 +25,13 @@ _THREADS = 8
 
 
 class StateBackendConformance(
-    LeaseConformance, JournalConformance, StateConformance, ForkConformance, ForkDeletionConformance, HeaderConformance
+    LeaseConformance,
+    JournalConformance,
+    StateConformance,
+    ForkConformance,
+    ForkDeletionConformance,
+    HeaderConformance,
+    WishConformance,
 ):
     """Every sentence of ``holdfast.backends.contract`` as a test that pytest collects from a subclass::
 

@@ -32,8 +32,9 @@ from holdfast.backends.files.states.rewriting import Rewritten, finish_rewriting
 from holdfast.backends.files.states.seeing import see
 from holdfast.backends.files.states.standing import OtherState, lease_until, note_lease
 from holdfast.backends.files.states.store import Store
+from holdfast.backends.files.states.wishes import note_wish, wishes_for
 from holdfast.errors import BackendError, BackendUnavailable, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Lease, StateHeader, StateStatus
+from holdfast.model import Holder, Lease, StateHeader, StateStatus
 
 _TRIES = 200
 _Answer = TypeVar("_Answer")
@@ -117,6 +118,17 @@ class FileSystemStateBackend(StateBackend):
     def renew(self, leases: Sequence[Lease], ttl_s: float) -> list[bool]:
         with self._working():
             return [self._undisturbed(lambda lease=lease: self._renew(lease, ttl_s)) for lease in leases]
+
+    def leave_wish(self, state_id: str, wish: str) -> Holder | None:
+        if not is_state_id(state_id):
+            return None
+        with self._working():
+            return self._undisturbed(lambda: self._leave_wish(state_id, wish))
+
+    def wishes(self, leases: Sequence[Lease]) -> list[str | None]:
+        self._require_open()
+        with translating(self.name), self._store.tree.opened() as root:
+            return [None] * len(leases) if root is None else wishes_for(root, leases)
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         self._require_open()
@@ -257,6 +269,14 @@ class FileSystemStateBackend(StateBackend):
                 return False
             note_lease(journal.folder, lease.state_id, lease.fence, self._clock() + ttl_s)
         return True
+
+    def _leave_wish(self, state_id: str, wish: str) -> Holder | None:
+        with self._journals.locked([state_id]) as journals:
+            journal = journals.get(state_id)
+            if journal is None or lease_until(journal.folder, journal.standing.header) <= self._clock():
+                return None
+            note_wish(journal.folder, journal.standing.header, wish)
+            return journal.standing.header.holder
 
     def _require_free(self, journal: Journal, lease: Lease | None) -> None:
         """Raise LeaseLost or LeaseHeld where a state must not be deleted."""

@@ -39,7 +39,7 @@ def delete(store: Store, root: int, journal: Journal) -> None:
             if store.is_synced:
                 os.fsync(deleted)
                 os.fsync(states)
-            for name in (layout.HEADER_FILE, layout.LEASE_FILE):
+            for name in (layout.HEADER_FILE, layout.LEASE_FILE, layout.WISH_FILE):
                 remove_file(journal.folder, name)
             trim(journal.folder, header.state_id, last)
         else:

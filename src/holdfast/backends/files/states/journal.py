@@ -21,6 +21,7 @@ from holdfast.backends.files.states.layout import Segment
 from holdfast.backends.files.states.segments import doubled_in, pack_segment, read_segment, unpack_segment
 from holdfast.backends.files.states.small_files import remove_file, write_all
 from holdfast.backends.files.states.standing import Found, note_standing
+from holdfast.backends.files.states.wishes import drop_wish
 from holdfast.backends.files.stored import sync_content
 from holdfast.backends.files.tree import FILE_MODE
 from holdfast.lines import to_line
@@ -172,6 +173,8 @@ class Journal:
         if before is None:
             return
         self._is_new_file = False
+        if self.standing.header is not before.standing.header:
+            drop_wish(self.folder, before.standing.header, self.standing.header)
         if self._handle != before.handle:
             os.close(before.handle)
             self._pack(before.segment)

@@ -17,6 +17,7 @@ with a checksum of its own, begun with the id of the state (or with "store"), an
         journal-000000312.jsonl.zst  a closed segment, compressed (.gz for gzip): exactly the same lines
         header.json                derived: the state as of a line of the newest segment
         lease.json                 until when the newest lease lasts
+        wish.json                  what somebody asks of the holder of a lease, which it names by its fence
         lock                       who writes has it locked (flock). It has no content; it grows by one byte with each
                                    segment that is begun, and by MOVE whenever files are moved elsewhere or replaced
         forks/<key>                up to which number the state of that key shares the records of this one
@@ -44,6 +45,8 @@ What always holds:
     believed only if this process, or another one since the machine was started, has written it.
   * The note of a fork stands in the folders of all whose records it shares before the fork does, and goes after it.
   * Where a lease ends is only in ``lease.json``; without it the lease has run out. Fences tell who may write.
+  * A wish is for the lease with its fence and for no other, and is removed when that ends. Where it is missing or
+    damaged there is none.
   * Before a journal is changed in what states are listed by, the new values stand in the index, marked as not sure.
 
 What is true after a crash: a commit is there whole or not at all. What was acknowledged is there after the death of the
@@ -74,6 +77,7 @@ INDEX_LOCK = "index.lock"
 REWRITING_FILE = "rewriting.json"
 HEADER_FILE = "header.json"
 LEASE_FILE = "lease.json"
+WISH_FILE = "wish.json"
 LOCK_FILE = "lock"
 
 STATES = "states"

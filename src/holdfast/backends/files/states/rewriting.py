@@ -26,6 +26,7 @@ from holdfast.backends.files.states.pieces import pieces_of
 from holdfast.backends.files.states.segments import read_segment, segments_in
 from holdfast.backends.files.states.small_files import read_line, remove_file, replace_line, write_all
 from holdfast.backends.files.states.store import Store
+from holdfast.backends.files.states.wishes import drop_wish
 from holdfast.backends.files.tree import FILE_MODE, open_folder
 from holdfast.errors import LeaseLost, PositionTaken, StoreDamaged
 from holdfast.lines import LineDamaged, to_line
@@ -101,6 +102,7 @@ def rewrite(store: Store, root: int, changes: Sequence[Rewritten]) -> None:
         finally:
             os.close(folder)
     for change in changes:
+        drop_wish(change.journal.folder, change.journal.standing.header, change.standing.header)
         change.journal.forget()
     finish_rewriting(store, root)
 
