@@ -30,6 +30,9 @@ NO_METADATA = {
     "parent_state_id": None,
     "custom_data": {},
     "environment": {},
+    "settings": {},
+    "stopped": {},
+    "replayed": {},
 }
 
 
@@ -67,7 +70,7 @@ def read_sqlite(path: Path) -> dict[str, State]:
             named["status"],
             datetime.fromtimestamp(named["created_at"], UTC),
             datetime.fromtimestamp(named["updated_at"], UTC),
-            metadata,
+            NO_METADATA | metadata,
             named["agent"],
             named["version"],
             named["timeline"],

@@ -12,7 +12,8 @@
                sealed: key id (4 bytes) nonce (12 bytes) ciphertext of record (as long as it) tag (16 bytes), as
                        ``codec/encryption.py`` seals it for the place "record", id of the state, number (8 bytes,
                        big-endian)
-    record   = msgpack array [tag, field, …] in the order of the fields in ``model/records.py``
+    record   = msgpack array [tag, field, …] in the order of the fields in ``model/records.py``; the details of an
+               event, which are its last field, are left out where there are none
 
 So a frame that is damaged, missing, repeated, swapped or moved to another state does not fit its place in the chain;
 and each frame can be judged by itself, so that one that is damaged or missing takes no other with it. All of that is
@@ -31,7 +32,7 @@ import msgspec
 from holdfast.codec.encryption import RecordCipher
 from holdfast.codec.versions import from_older
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from holdfast.model import FORMAT_VERSION, DamagedRecord, Record
+from holdfast.model import FORMAT_VERSION, DamagedRecord, EventRecord, Record
 
 PLAIN_VERSION = 2 * FORMAT_VERSION - 1
 """The version of a frame of the newest format whose record is in clear."""
@@ -58,6 +59,18 @@ _write_number = struct.Struct(">I").pack
 _UNREADABLE = (msgspec.MsgspecError, struct.error, UnicodeDecodeError, RecursionError)
 
 
+_WITHOUT_DETAILS = bytes([0xDC, 0, len(EventRecord.__struct_fields__)])
+
+
+def body_of(record: Record) -> bytes:
+    """A record as msgpack."""
+    body = _encode(record)
+    if type(record) is EventRecord and record.details is None:
+        # Nearly all events: their array is one shorter, without the nil at its end.
+        return _WITHOUT_DETAILS + body[3:-1]
+    return body
+
+
 def first_link(state_id: str) -> int:
     """What the chain of a state begins with, and the own checksums of all that it writes."""
     return _crc32(state_id.encode())
@@ -74,7 +87,7 @@ def to_frame(record: Record, link: int, owner: int, cipher: RecordCipher | None 
     ``owner`` is the first link of the state that writes it. With the cipher of its state the record is sealed.
     """
     version = _PLAIN if cipher is None else _SEALED
-    body = _encode(record) if cipher is None else cipher.seal(_encode(record), record.seq)
+    body = body_of(record) if cipher is None else cipher.seal(body_of(record), record.seq)
     own = _write_number(_crc32(body, _crc32(version, owner)))
     chain = _crc32(own, link)
     return _write_number(chain) + version + own + body, chain

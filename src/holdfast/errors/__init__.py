@@ -10,6 +10,7 @@ HoldfastError
 │  ├─ UnknownCheckpoint    no checkpoint of the state stands there
 │  ├─ WrongReplacement     a result is to be replaced by a value of another type
 │  ├─ OnceAgain            what is declared once and recorded would be executed again
+│  ├─ RolledBack           what the run had done was undone
 │  ├─ InvalidStateId       the id cannot name a state
 │  ├─ InvalidAddress       the text is not an address
 │  ├─ InvalidStoreUrl      the URL names no backend that we have
@@ -25,7 +26,7 @@ HoldfastError
 ├─ ReplayError             the journal and the code disagree
 │  ├─ NotRecorded          a rehearsal reached a call that has no recorded outcome
 │  ├─ Drift                the code no longer fits the record, where that is declared an error
-│  ├─ OutcomeUnknown       a call declared once was under way when its run was stopped
+│  ├─ OutcomeUnknown       a call declared once was cut off; the state awaits that a person says what became of it
 │  ├─ ValueNotReadable     a recorded value cannot be built again in this program
 │  └─ SecretNeeded         a secret was not stored, and is used in a replay
 ├─ BackendError            the store
@@ -44,7 +45,10 @@ HoldfastError
 │  ├─ WrongKey             what is stored was encrypted with a key that is not given
 │  └─ NotEncrypted         a record is in clear where only encrypted ones are accepted
 ├─ EventFailed             user code failed
-│  └─ ConditionFailed      a precondition or postcondition did not hold
+│  ├─ ConditionFailed      a precondition or postcondition did not hold
+│  └─ EventTimedOut        it took longer than it was given (also a TimeoutError)
+├─ ExecutionInterrupted    the run was stopped; running it again goes on
+│  └─ BudgetExceeded       because it has used up its budget
 └─ MissingDependency       an optional part is not installed
 
 Arguments go unchanged to ``super().__init__`` and the text is built in ``__str__``, so that errors survive pickling
@@ -69,8 +73,11 @@ from holdfast.errors.backend import (
     WrongKey,
 )
 from holdfast.errors.events import (
+    BudgetExceeded,
     ConditionFailed,
     EventFailed,
+    EventTimedOut,
+    ExecutionInterrupted,
 )
 from holdfast.errors.replay import (
     Drift,
@@ -98,6 +105,7 @@ from holdfast.errors.usage import (
     MissingDependency,
     NotImported,
     OnceAgain,
+    RolledBack,
     StateMismatch,
     UnknownAddress,
     UnknownCheckpoint,
@@ -117,11 +125,14 @@ __all__ = [
     "ArtifactsShared",
     "BackendError",
     "BackendUnavailable",
+    "BudgetExceeded",
     "ConditionFailed",
     "ContentChanged",
     "Drift",
     "DriftWarning",
     "EventFailed",
+    "EventTimedOut",
+    "ExecutionInterrupted",
     "HoldfastError",
     "InvalidAddress",
     "InvalidArtifactId",
@@ -140,6 +151,7 @@ __all__ = [
     "OutcomeUnknown",
     "PositionTaken",
     "ReplayError",
+    "RolledBack",
     "SecretNeeded",
     "StateCorrupted",
     "StateMismatch",

@@ -41,7 +41,8 @@ class Drift(ReplayError):
 
 
 class OutcomeUnknown(ReplayError):
-    """A call that is declared ``once`` was under way when its run was stopped. It was not executed again."""
+    """A call that is declared ``once`` was begun and gave no result. It was not executed again: the state awaits that a
+    person says what became of it."""
 
     def __init__(self, address: str, state_id: str) -> None:
         super().__init__(address, state_id)
@@ -51,9 +52,9 @@ class OutcomeUnknown(ReplayError):
     def __str__(self) -> str:
         return (
             f"State {self.state_id!r} was stopped inside {self.address!r}, which is declared once: it may or may not "
-            "have done its work, and was not executed again. Find out, and say so: "
-            f"`rerun({self.state_id!r}, at={self.address!r}, replace=…)` with the result if it did, or "
-            "`rerun(…, again=True)` if it did not."
+            "have done its work, and was not executed again. Find out, and say so with "
+            f"`settle({self.state_id!r}, …)`, or `holdfast settle {self.state_id}`: `happened=` and its result, "
+            "`again=True` if it did not happen, or `failed=` and why."
         )
 
 

@@ -154,6 +154,20 @@ class OnceAgain(UsageError):
         )
 
 
+class RolledBack(UsageError):
+    """What a run had done was undone, so it cannot go on from there."""
+
+    def __init__(self, state_id: str) -> None:
+        HoldfastError.__init__(self, state_id)
+        self.state_id = state_id
+
+    def __str__(self) -> str:
+        return (
+            f"State {self.state_id!r} was rolled back: what it had done is undone, or about to be. Run it anew from "
+            f"the start, on a new timeline: `rerun({self.state_id!r})`, or `holdfast rerun {self.state_id}`."
+        )
+
+
 class InvalidStateId(UsageError):
     """The text cannot be the id of a state."""
 

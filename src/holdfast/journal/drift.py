@@ -12,7 +12,8 @@ from itertools import islice
 import msgspec
 
 from holdfast.journal.address import SEPARATOR
-from holdfast.model import EventRecord, ExecutionStatus, Record
+from holdfast.journal.lifecycle import SETTLED
+from holdfast.model import EventRecord, Record
 
 MOST_LOOKED_AT = 1000
 """So many records are looked at to find out whether a call is new. What stands further back goes unnoticed."""
@@ -91,7 +92,7 @@ def no_longer_made(
 
 
 def _settled(records: Iterable[EventRecord], until: int) -> Iterable[EventRecord]:
-    return (record for record in records if record.seq <= until and record.status is not ExecutionStatus.STARTED)
+    return (record for record in records if record.seq <= until and record.status in SETTLED)
 
 
 def _was_made(segment: str, made: Mapping[str, int]) -> bool:

@@ -6,7 +6,7 @@ Which failures are tried again when a state is taken up again? A failure that it
 happened: it is replayed like a result, so that the run takes the same way. A failure that went on to fail what
 encloses it, up to the top, is what the run failed of: that one, and the calls it passed through, are tried again. The
 record of a failed event names the calls inside it whose failure it passed on (``causes``); the rule follows them from
-the top downwards.
+the top downwards. What failed an attempt of an event that is tried again is tried again with it, by the same rule.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
+
+import msgspec
 
 from holdfast.errors import StateCorrupted
 from holdfast.journal.address import is_top_level
@@ -37,6 +39,8 @@ from holdfast.model import (
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
+_STARTED = ExecutionStatus.STARTED
+_RETRYING = ExecutionStatus.RETRYING
 
 
 class History:
@@ -78,7 +82,7 @@ class History:
         self.started: set[str] = set()
         """The addresses whose start has a record of its own: something is recorded inside them."""
         self.open: set[str] = set()
-        """The addresses that have started and not ended."""
+        """The addresses that have a record and no outcome: under way, cut off, or about to be tried again."""
         self.to_retry: set[str] = set()
         """The addresses whose recorded failure is not replayed but tried again."""
         self.storage: dict[str, bytes] = {}
@@ -242,17 +246,27 @@ class History:
                 self.state_id, record.seq, f"{address!r} was {was or 'absent'} and cannot become {status}"
             )
         self.latest[address] = record
-        if status is ExecutionStatus.STARTED:
-            self.started.add(address)
-            self.open.add(address)
-        elif self.open:
+        if self.open and (status is _COMPLETED or status is _FAILED):
             self.open.discard(address)
         if record.order >= self.next_order:
             self.next_order = record.order + 1
-        if status is _FAILED and is_top_level(address):
-            self._retry_what_failed(address)
-        elif self.to_retry and status is not ExecutionStatus.STARTED:
+        if self.to_retry and status is not _STARTED:
             self.to_retry.discard(address)
+        if status is not _COMPLETED:
+            self._add_without_result(record)
+
+    def _add_without_result(self, record: EventRecord) -> None:
+        address, status = record.address, record.status
+        if status is _FAILED:
+            if is_top_level(address):
+                self._retry_what_failed(address)
+            return
+        self.open.add(address)
+        if status is _STARTED:
+            self.started.add(address)
+        elif status is _RETRYING:
+            for cause in record.causes:
+                self._retry_what_failed(cause)
 
     def _retry_what_failed(self, address: str, entered_again: Mapping[str, EventRecord] = MappingProxyType({})) -> None:
         """Mark a failed event and, downwards, the failed events that it names as causes."""
@@ -300,24 +314,40 @@ class History:
         ]
 
     def life(self) -> Iterator[Record]:
-        """Every record in order, with the start of an attempt shown before its outcome where it has no record itself.
+        """Every record in order, with the start of an attempt shown before its outcome where it has no record itself,
+        and its failure before the record that it is tried again.
 
-        A start that is shown so has the position of the outcome that carries it.
+        What is shown so has the position of the record that carries it.
         """
         started: set[str] = set()
         for record in self.records:
             if type(record) is EventRecord:
                 if record.status is ExecutionStatus.STARTED:
                     started.add(record.address)
-                elif record.status in _ENDS_AN_ATTEMPT:
+                elif record.status in _ENDS_AN_ATTEMPT and not _is_said_by_others(record):
                     if record.address in started:
                         started.discard(record.address)
                     else:
                         yield _start_of(record)
+                    if record.status is ExecutionStatus.RETRYING:
+                        yield msgspec.structs.replace(record, status=_FAILED, details=None)
             yield record
 
 
-_ENDS_AN_ATTEMPT = frozenset({ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.CANCELLED})
+_ENDS_AN_ATTEMPT = frozenset(
+    {
+        ExecutionStatus.COMPLETED,
+        ExecutionStatus.FAILED,
+        ExecutionStatus.RETRYING,
+        ExecutionStatus.CANCELLED,
+        ExecutionStatus.INTERRUPTED,
+    }
+)
+
+
+def _is_said_by_others(record: EventRecord) -> bool:
+    """Whether a person or a probe has said what became of an event: nothing was executed for that."""
+    return record.details is not None and bool(record.details.settled)
 
 
 def _start_of(record: EventRecord) -> EventRecord:

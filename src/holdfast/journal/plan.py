@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from holdfast.journal.address import SEPARATOR, parse
 from holdfast.journal.history import History
+from holdfast.journal.lifecycle import SETTLED
 from holdfast.journal.new_timeline import NewTimeline
 from holdfast.model import EventRecord, EventType, ExecutionStatus, PlannedCalls, RerunPlan
 
@@ -26,12 +27,12 @@ def plan_of(before: History, new: NewTimeline, once: Collection[tuple[str, Event
         now = kept.get(address)
         if inside is not None and address != replaced and address.startswith(inside):
             continue
-        if now is None and address != replaced:
-            again.append(record)
+        if address == replaced or (now is not None and now.status in SETTLED):
+            reused.append(record)
         elif now is not None and now.status is ExecutionStatus.STARTED:
             entered.append(address)
         else:
-            reused.append(record)
+            again.append(record)
     return RerunPlan(
         state_id=before.state_id,
         address=new.address,

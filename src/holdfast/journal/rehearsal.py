@@ -61,6 +61,8 @@ class Rehearsing(msgspec.Struct, frozen=True, kw_only=True):
     """The calls that the code made, in order."""
     recorded: Mapping[str, EventRecord]
     """The calls that have an outcome, by address."""
+    cut_off: Collection[str]
+    """The addresses of those that have a record and no outcome: they were under way, or cancelled."""
     starts: Collection[int]
     """Which of the starts are recorded."""
     sites: Mapping[str, Site]
@@ -92,7 +94,7 @@ def divergences(over: Rehearsing, unreached: Sequence[EventRecord]) -> list[Rehe
     for index, call in enumerate(over.made):
         if call.finding in (Finding.INPUT_DRIFTED, Finding.VERSION_CHANGED):
             found.append((index, Rehearsed(call.address, call.finding, call.detail, *over.site(call.address))))
-        elif call.finding is Finding.MISSING and call.address not in over.recorded and _is_new(call, over, unreached):
+        elif call.finding is Finding.MISSING and _is_new(call, over, unreached):
             detail = _in_place_of(call, unreached)
             found.append((index, Rehearsed(call.address, Finding.MISSING, detail, *over.site(call.address))))
     found += _moved(over)
@@ -101,7 +103,9 @@ def divergences(over: Rehearsing, unreached: Sequence[EventRecord]) -> list[Rehe
 
 
 def _is_new(call: Made, over: Rehearsing, unreached: Sequence[EventRecord]) -> bool:
-    """Whether a call that is not recorded has come in since, and was not under way or cancelled."""
+    """Whether a call that has no outcome has come in since, and was not under way or cancelled."""
+    if call.address in over.recorded or call.address in over.cut_off:
+        return False
     reached = over.reached(call.prefix)
     behind = (record for record in unreached if _prefix(record.address) == call.prefix and record.order > reached)
     first = next(behind, None)

@@ -1,9 +1,12 @@
 """Frozen data without behaviour: words, records, headers, leases, notices, timelines."""
 
 from holdfast.model.artifacts import ArtifactInfo, ArtifactReference, Content, Pin, checked_artifact_id
+from holdfast.model.budget import Budget
 from holdfast.model.diff import EventChange, StateDiff, StatePoint, StorageChange, Totals
 from holdfast.model.difference import Difference, DifferenceKind
+from holdfast.model.effects import CurrentEvent, DidNotHappen, Happened, Settled
 from holdfast.model.header import FORMAT_VERSION, Base, End, StateHeader, checked_state_id
+from holdfast.model.interrupts import InterruptReason, InterruptSignal
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.notice import EventNotice
@@ -11,6 +14,7 @@ from holdfast.model.plan import PlannedCalls, RerunPlan
 from holdfast.model.records import (
     CheckpointRecord,
     DamagedRecord,
+    Details,
     EventRecord,
     Failure,
     Part,
@@ -19,7 +23,9 @@ from holdfast.model.records import (
     TimelineRecord,
     fingerprint,
 )
+from holdfast.model.retry import BackoffStrategy, RetryConfig, RetryStatistics
 from holdfast.model.timeline import Checkpoint, Lineage, Timeline
+from holdfast.model.usage import LLMResult, ModelUsage, Usage, UsageTotals
 from holdfast.model.validation import Finding, Mismatch, NotChecked, Outcome, RehearsalReport, Rehearsed
 from holdfast.model.verification import Diagnosis, Migrated, Recovered, Verification
 from holdfast.model.words import DeterminismLevel, EventType, ExecutionStatus, OnDrift, ReplayMode, StateStatus
@@ -28,13 +34,18 @@ __all__ = [
     "FORMAT_VERSION",
     "ArtifactInfo",
     "ArtifactReference",
+    "BackoffStrategy",
     "Base",
+    "Budget",
     "Checkpoint",
     "CheckpointRecord",
     "Content",
+    "CurrentEvent",
     "DamagedRecord",
+    "Details",
     "DeterminismLevel",
     "Diagnosis",
+    "DidNotHappen",
     "Difference",
     "DifferenceKind",
     "End",
@@ -45,11 +56,16 @@ __all__ = [
     "ExecutionStatus",
     "Failure",
     "Finding",
+    "Happened",
     "Holder",
+    "InterruptReason",
+    "InterruptSignal",
+    "LLMResult",
     "Lease",
     "Lineage",
     "Migrated",
     "Mismatch",
+    "ModelUsage",
     "NotChecked",
     "OnDrift",
     "Outcome",
@@ -62,6 +78,9 @@ __all__ = [
     "Rehearsed",
     "ReplayMode",
     "RerunPlan",
+    "RetryConfig",
+    "RetryStatistics",
+    "Settled",
     "StateDiff",
     "StateHeader",
     "StateMetadata",
@@ -72,6 +91,8 @@ __all__ = [
     "Timeline",
     "TimelineRecord",
     "Totals",
+    "Usage",
+    "UsageTotals",
     "Verification",
     "checked_artifact_id",
     "checked_state_id",

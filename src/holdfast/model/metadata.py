@@ -14,7 +14,7 @@ from holdfast.errors import InvalidMetadata
 class StateMetadata(msgspec.Struct, frozen=True):
     """Tags, a description and plain data that belong to a state.
 
-    Raises InvalidMetadata where ``custom_data`` or ``environment`` holds anything but plain JSON.
+    Raises InvalidMetadata where any of it holds anything but plain JSON.
     """
 
     tags: list[str] = []
@@ -24,6 +24,12 @@ class StateMetadata(msgspec.Struct, frozen=True):
     custom_data: dict[str, Any] = {}
     environment: dict[str, Any] = {}
     """What was captured by itself where the state began: Python, platform, host, versions."""
+    settings: dict[str, Any] = {}
+    """What was configured for the state and counts when it is taken up again: how it retries."""
+    stopped: dict[str, Any] = {}
+    """Why and when it was last stopped, while it is: ``reason``, ``message``, ``triggered_by`` and ``at``."""
+    replayed: dict[str, Any] = {}
+    """What replay has saved of model calls so far: ``calls``, ``tokens`` and ``cost``."""
 
     def __post_init__(self) -> None:
         # One text for a list of tags is the commonest slip, and would be stored letter by letter.
@@ -35,18 +41,25 @@ class StateMetadata(msgspec.Struct, frozen=True):
         for place in ("description", "pipeline_name"):
             if not isinstance(getattr(self, place), str):
                 raise InvalidMetadata(place, "is not text")
-        for place in ("custom_data", "environment"):
+        for place in ("custom_data", "environment", "settings", "stopped", "replayed"):
             if not isinstance(getattr(self, place), dict):
                 raise InvalidMetadata(place, "is not a dict")
         for place in self.__struct_fields__:
             _require_plain(getattr(self, place), place)
 
     def to_json(self) -> str:
-        return msgspec.json.encode(self).decode()
+        """As it is stored: what few states have is not there where it is empty."""
+        found = {name: getattr(self, name) for name in self.__struct_fields__}
+        return msgspec.json.encode(
+            {name: value for name, value in found.items() if value or name not in _RARE}
+        ).decode()
 
     @classmethod
     def from_json(cls, text: str) -> StateMetadata:
         return msgspec.json.decode(text, type=cls)
+
+
+_RARE = ("settings", "stopped", "replayed")
 
 
 def _is_utf8(text: str) -> bool:

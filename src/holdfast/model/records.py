@@ -1,8 +1,10 @@
 """The immutable records that a journal is made of.
 
 A record is stored as the array ``[tag, field, field, …]`` in the order in which the fields stand here. The order is the
-format: a new field goes to the end and has a default, a field is never removed or moved. Records cannot form cycles, so
-the garbage collector is told to leave them alone: a history may hold hundreds of thousands.
+format: a new field goes to the end and has a default, a field is never removed or moved. What most events do not have
+stands together in ``details``, which is not stored where there is none: such a record is as long as it ever was.
+Records cannot form cycles, so the garbage collector is told to leave them alone: a history may hold hundreds of
+thousands.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from holdfast.errors import StateCorrupted
+from holdfast.model.usage import Usage
 from holdfast.model.words import ExecutionStatus, StateStatus
 
 
@@ -35,12 +38,34 @@ class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The exception as an encoded value, or None where it could not be encoded."""
 
 
+class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What few events have. Stored by name, and only what differs from its default: fields may be added anywhere."""
+
+    due_at: float = 0.0
+    """Of one that is tried again: when, in seconds since 1970 UTC."""
+    delay_s: float = 0.0
+    """How long that is after its failure."""
+    spent_s: float = 0.0
+    """How long the event has taken so far, with all attempts and waits."""
+    key: str = ""
+    """The idempotency key that the handler was given, of what is declared ``once``: so it stays the same for good."""
+    undo: str = ""
+    """What undoes it, where that is declared: the name of an actor."""
+    settled: str = ""
+    """Of what is declared ``once``: how its outcome became known, if not by itself (``model.effects.Settled``)."""
+    by: str = ""
+    """Who said so."""
+    usage: Usage | None = None
+    """What a model call used."""
+
+
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     """What became of an event.
 
     A record of an outcome carries the start of its attempt as well (``order``, ``started_at``), so an event that starts
     and ends within one commit is one record. A start stands in the journal by itself only where something else was
-    committed before the outcome: an agent whose children are recorded, for one.
+    committed before the outcome: an agent whose children are recorded, for one. In the same way RETRYING carries the
+    failure of the attempt that is followed by another one.
     """
 
     seq: int
@@ -51,6 +76,7 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     behind: int = 0
     """How far ``order`` lies behind ``seq``. Stored so, it stays small however long the journal grows."""
     attempt: int = 1
+    """The how-manieth attempt it is of. It begins with 1 again when a failure for good is tried again."""
     duration_s: float = 0.0
     version: str | None = None
     """The version of the actor, as declared."""
@@ -62,13 +88,14 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False)
     """The encoded result of a completed event."""
     error: Failure | None = None
     causes: tuple[str, ...] = ()
-    """Of a failed event: the addresses of the calls inside it whose failure it passed on."""
+    """Of a failed attempt: the addresses of the calls inside it whose failure it passed on."""
     artifacts: tuple[str, ...] = ()
     """The ids of the artifacts that the input and the result name."""
     beside: int = -1
     """Of an outcome: how many calls were under way beside it and those that enclose it. Below -1: so many less 2, with
     the sign changed, after a call had failed that may yet be tried again. -1: that is not known, or the call was made
     later than its place in the code."""
+    details: Details | None = None
 
     @property
     def is_alone(self) -> bool:

@@ -26,7 +26,11 @@ def made(*names: str, missing: tuple[str, ...] = (), drifted: tuple[str, ...] = 
 
 
 def found(
-    calls: list[Made], records: dict[str, EventRecord], has_ended: bool = True, entered: tuple[str, ...] = ("run",)
+    calls: list[Made],
+    records: dict[str, EventRecord],
+    has_ended: bool = True,
+    entered: tuple[str, ...] = ("run",),
+    cut_off: tuple[str, ...] = (),
 ) -> list[Rehearsed]:
     sites: dict[str, Site] = {call.address: ("code.py", line) for line, call in enumerate(calls, 10)}
     ends: dict[str, Site] = dict.fromkeys(entered, ("code.py", 99))
@@ -34,6 +38,7 @@ def found(
     over = Rehearsing(
         made=calls,
         recorded=records,
+        cut_off=[f"run::{name}::tool_call" for name in cut_off],
         starts={1, *(record.order for record in records.values())},
         sites=sites,
         entered=ends,
@@ -114,6 +119,13 @@ def test_a_call_that_may_have_been_cancelled_is_not_new() -> None:
     # Between a and b a call was started that has no record.
     records = {**recorded("a"), "run::b::tool_call": event(4, "run::b::tool_call", order=4)}
     assert [] == summary(made("a", "slow", missing=("slow",)), records)
+
+
+def test_a_call_that_is_recorded_as_cut_off_is_not_new() -> None:
+    records = recorded("a", "c")
+    assert [] != found(made("a", "b", missing=("b",)), records)
+    assert [] == found(made("a", "b", missing=("b",)), records, cut_off=("b",))
+
 
 
 def test_calls_as_they_are_recorded_are_told_at_once() -> None:

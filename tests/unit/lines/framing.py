@@ -9,6 +9,7 @@ import msgspec
 from holdfast.codec.values import encode
 from holdfast.model import (
     CheckpointRecord,
+    Details,
     EventRecord,
     ExecutionStatus,
     Failure,
@@ -17,6 +18,7 @@ from holdfast.model import (
     StateStatus,
     StorageRecord,
     TimelineRecord,
+    Usage,
 )
 
 OWNER = "kelp-42"
@@ -51,6 +53,26 @@ RECORDS: dict[str, Record] = {
     "a failure without a value": EventRecord(
         7, "a::tool_call", ExecutionStatus.FAILED, 3.0, error=Failure("ValueError", "no", "")
     ),
+    "an attempt that is followed by another": EventRecord(
+        7,
+        "a::tool_call",
+        ExecutionStatus.RETRYING,
+        3.0,
+        attempt=2,
+        error=Failure("TimeoutError", "no", ""),
+        details=Details(due_at=5.5, delay_s=2.5, spent_s=3.0),
+    ),
+    "a model call": EventRecord(
+        7,
+        "ask::llm_call",
+        ExecutionStatus.COMPLETED,
+        3.0,
+        result=encode("kelp"),
+        details=Details(key="0f" * 16, undo="forget", usage=Usage(1200, 0.03, "laminaria-2")),
+    ),
+    "a call that somebody spoke of": EventRecord(
+        7, "a::tool_call", ExecutionStatus.CANCELLED, 3.0, details=Details(key="00", settled="again", by="Ü")
+    ),
     "a checkpoint": CheckpointRecord(8, StateStatus.PAUSED, 5.0, '{"tags":["x","ä"],"custom":{"score":0.5}}'),
     "a checkpoint with other JSON": CheckpointRecord(8, StateStatus.PAUSED, 5.0, '{"score": 1e400, "score": NaN}'),
     "a value in the storage": StorageRecord(9, "k", 2.0, encode({"a": [1, 2]}), ("sha256:" + "1" * 64,), True, 4),
@@ -70,7 +92,10 @@ def framed(body: bytes, version: int = 3, owner: str = OWNER, chain: bytes = CHA
 
 
 def frame_of_record(record: Record, version: int = 3, owner: str = OWNER) -> bytes:
-    return framed(msgspec.msgpack.encode(record), version, owner)
+    fields = msgspec.msgpack.decode(msgspec.msgpack.encode(record))
+    if isinstance(record, EventRecord) and record.details is None:
+        fields = fields[:-1]
+    return framed(msgspec.msgpack.encode(fields), version, owner)
 
 
 def frame_of_value(data: bytes) -> bytes:

@@ -1,0 +1,58 @@
+"""What is undone when a run is rolled back, and that a run which was cannot go on.
+
+The undoing is an event at the top of the same state, beside the run: ``rollback[order]::agent_call``. Inside it stands
+a call for each thing that is undone, from the newest to the oldest, with the path of what it undoes as its key.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import RolledBack
+from holdfast.journal.address import SEPARATOR, label
+from holdfast.journal.history import History
+from holdfast.model import EventRecord, EventType, ExecutionStatus
+
+ROLLBACK = "rollback"
+
+
+def rollback_key(run_address: str) -> str:
+    """What tells the rollback of a run from others: the path of the run."""
+    return run_address.rpartition(SEPARATOR)[0]
+
+
+def rollback_address(run_address: str) -> str:
+    return f"{label(ROLLBACK, rollback_key(run_address))}{SEPARATOR}{EventType.AGENT_CALL}"
+
+
+def to_undo(history: History) -> list[EventRecord]:
+    """The results that something undoes, in the order in which that is done: what ended last is undone first."""
+    done = [
+        record
+        for record in history.latest.values()
+        if record.status is ExecutionStatus.COMPLETED and record.details is not None and record.details.undo
+    ]
+    return sorted(done, key=lambda record: record.seq, reverse=True)
+
+
+def unknown_effects(history: History) -> list[EventRecord]:
+    """The calls that are declared ``once``, have begun, and of which nobody knows what became."""
+    return [record for record in history.latest.values() if _is_unknown(record, history)]
+
+
+def _is_unknown(record: EventRecord, history: History) -> bool:
+    # Only what is declared ``once`` has a recorded key. A failure that the program has caught is known to it.
+    details = record.details
+    is_once = details is not None and bool(details.key) and not details.settled
+    is_caught = record.status is ExecutionStatus.FAILED and record.address not in history.to_retry
+    return is_once and record.status is not ExecutionStatus.COMPLETED and not is_caught
+
+
+def is_rolled_back(history: History) -> bool:
+    """Whether the run has been rolled back, or that was begun."""
+    first = history.first_event()
+    return first is not None and rollback_address(first.address) in history.latest
+
+
+def require_not_rolled_back(history: History) -> None:
+    """Raises RolledBack where what a run has done was undone: its results must not be given again."""
+    if is_rolled_back(history):
+        raise RolledBack(history.state_id)

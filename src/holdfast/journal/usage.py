@@ -1,0 +1,58 @@
+"""What the model calls of a journal used, summed up.
+
+A call that completed counts, whether or not it is known what it used. An attempt that failed counts where that is
+known: it was paid for all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+from holdfast.journal.address import SEPARATOR
+from holdfast.model import EventRecord, EventType, ExecutionStatus, Record
+from holdfast.model.usage import ModelUsage, Usage, UsageTotals
+
+MODEL_CALL: Final = f"{SEPARATOR}{EventType.LLM_CALL}"
+"""What the address of every model call ends in."""
+
+_NOT_KNOWN: Final = Usage()
+_NOTHING: Final = ModelUsage()
+
+
+def recorded_usage(record: EventRecord) -> Usage | None:
+    """What an attempt of a model call used; None where that is not recorded."""
+    return None if record.details is None else record.details.usage
+
+
+def totals_of(records: Iterable[Record], replayed: ModelUsage = _NOTHING) -> UsageTotals:
+    """What the model calls among these records used. ``replayed`` is what replay saved, which is not recorded."""
+    used: dict[str, list[Usage]] = {}
+    for record in records:
+        if type(record) is EventRecord and record.address.endswith(MODEL_CALL):
+            usage = recorded_usage(record)
+            if usage is not None or record.status is ExecutionStatus.COMPLETED:
+                usage = usage or _NOT_KNOWN
+                used.setdefault(usage.model, []).append(usage)
+    whole = _together(list(chain.from_iterable(used.values())))
+    return UsageTotals(
+        model_calls=whole.calls,
+        tokens=whole.tokens,
+        cost=whole.cost,
+        by_model={model: _together(each) for model, each in used.items()},
+        replayed=replayed,
+    )
+
+
+def _together(used: list[Usage]) -> ModelUsage:
+    return ModelUsage(len(used), sum(each.tokens for each in used), _summed(each.cost for each in used))
+
+
+def _summed(costs: Iterable[float]) -> float:
+    # No digit is lost on the way, however many small costs there are beside a large one.
+    try:
+        return math.fsum(costs)
+    except (OverflowError, ValueError):
+        return math.inf
