@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from holdfast.backends.contract import StateBackend
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, StoppingOptions
 from holdfast.engine.actors import Actor, FunctionActor, HandlerActor, Options
 from holdfast.engine.bus import EventBus
 from holdfast.engine.declared import declare
@@ -40,7 +40,7 @@ class AgentFunction(FunctionActor[P, R]):
         store: str | StateBackend | None = None,
         **kwargs: Any,
     ) -> R:
-        """Run durably in the configured store, or the one given. See ``Holdfast.run``."""
+        """Run durably in the configured store, or the one given. All that ``Holdfast.run`` takes can be given."""
         options = {"state_id": state_id, "metadata": metadata, "event_bus": event_bus, "wait_s": wait_s}
         return await _run(self, args, kwargs, store, **options)
 
@@ -75,9 +75,10 @@ class Agent(HandlerActor):
         event_bus: EventBus | None = None,
         wait_s: float | None = None,
         store: str | StateBackend | None = None,
+        **stopping: Unpack[StoppingOptions],
     ) -> Any:
-        """Run durably in the configured store, or the one given. See ``Holdfast.run``."""
-        options = {"state_id": state_id, "metadata": metadata, "event_bus": event_bus, "wait_s": wait_s}
+        """Run durably in the configured store, or the one given. See ``Holdfast.run``, also for what may stop it."""
+        options = {"state_id": state_id, "metadata": metadata, "event_bus": event_bus, "wait_s": wait_s, **stopping}
         return await _run(self, (input,), {}, store, **options)
 
 

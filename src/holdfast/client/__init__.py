@@ -3,6 +3,6 @@
 from holdfast.client.holdfast import Holdfast
 from holdfast.client.keeping import GRACE
 from holdfast.client.looking import StateView
-from holdfast.client.running import new_state_id
+from holdfast.client.running import StoppingOptions, new_state_id
 
-__all__ = ["GRACE", "Holdfast", "StateView", "new_state_id"]
+__all__ = ["GRACE", "Holdfast", "StateView", "StoppingOptions", "new_state_id"]

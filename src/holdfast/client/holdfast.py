@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from holdfast.client.checking import Checking
+from holdfast.client.deciding import Deciding
 from holdfast.client.keeping import Keeping
 from holdfast.client.looking import Looking
 from holdfast.client.mending import Mending
 from holdfast.client.travelling import Travelling
 
 
-class Holdfast(Travelling, Checking, Looking, Keeping, Mending):
+class Holdfast(Travelling, Checking, Deciding, Looking, Keeping, Mending):
     """A store, and everything that can be done with the states in it.
 
     ``store`` is a URL, a backend object, or None for the configured store (HOLDFAST_STORE, else a SQLite file in the
@@ -21,4 +22,7 @@ class Holdfast(Travelling, Checking, Looking, Keeping, Mending):
     Values of more than ``artifact_threshold`` bytes are stored as artifacts: in ``artifact_backend``, else where the
     store keeps them by itself. With ``encryption`` records and artifacts are encrypted; without, the keys in
     HOLDFAST_KEY are used if it is set.
+
+    ``retry_config_by_actor_type`` and ``default_retry_config`` say how calls are retried that say nothing of it
+    themselves. They are kept with the states that are begun, and count when these are taken up again.
     """

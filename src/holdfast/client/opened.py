@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -11,12 +12,13 @@ from holdfast.backends.contract import StateBackend
 from holdfast.config import configured_store
 from holdfast.engine.lease import LEASE_TTL_S
 from holdfast.engine.reading import JournalReader
+from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.values_of import values_of
 from holdfast.engine.writer import writer_of
 from holdfast.errors import StateCorrupted, UnknownState
 from holdfast.journal.address import nearest
 from holdfast.keys import Encryption
-from holdfast.model import OnDrift, StateHeader, checked_state_id
+from holdfast.model import EventType, OnDrift, RetryConfig, StateHeader, checked_state_id
 from holdfast.stores import open_store
 
 
@@ -32,8 +34,11 @@ class OpenedStore:
         encryption: Encryption | None = None,
         lease_ttl_s: float = LEASE_TTL_S,
         on_drift: OnDrift | str = OnDrift.WARN,
+        default_retry_config: RetryConfig | None = None,
+        retry_config_by_actor_type: Mapping[EventType, RetryConfig] | None = None,
         create: bool = True,
     ) -> None:
+        self._retry = RetryLevels(default_retry_config, retry_config_by_actor_type)
         if isinstance(store, StateBackend):
             self.backend = store
             self._is_owner = False

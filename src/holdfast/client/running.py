@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from holdfast.client.opened import OpenedStore
 from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
 from holdfast.engine.declared import find_actor
+from holdfast.engine.limits import Limits
 from holdfast.engine.reading import JournalReader
 from holdfast.engine.run import MakeTimeline, Run, run_to_end
+from holdfast.engine.watching import Checker
 from holdfast.errors import UsageError
 from holdfast.journal.address import parse
-from holdfast.model import EventRecord, ExecutionStatus, OnDrift, Record, StateHeader, StateMetadata, checked_state_id
+from holdfast.model import (
+    Budget,
+    EventRecord,
+    ExecutionStatus,
+    OnDrift,
+    Record,
+    StateHeader,
+    StateMetadata,
+    checked_state_id,
+)
 
 R = TypeVar("R")
 
-_OPTIONS_OF_RUN = frozenset({"state_id", "metadata", "event_bus", "record_inputs", "wait_s", "on_drift", "store"})
+
+class StoppingOptions(TypedDict, total=False):
+    """What may stop a run; ``Running.run`` says what each does."""
+
+    timeout_s: float | None
+    deadline: datetime | None
+    budget: Budget | None
+    interrupt_checker: Checker | None
+    handle_signals: bool
+
+
+_OPTIONS_OF_RUN = frozenset(
+    {
+        "state_id",
+        "metadata",
+        "event_bus",
+        "record_inputs",
+        "wait_s",
+        "on_drift",
+        "store",
+        *StoppingOptions.__annotations__,
+    }
+)
 
 
 class Running(OpenedStore):
@@ -34,6 +68,11 @@ class Running(OpenedStore):
         record_inputs: bool = True,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
+        timeout_s: float | None = None,
+        deadline: datetime | None = None,
+        budget: Budget | None = None,
+        interrupt_checker: Checker | None = None,
+        handle_signals: bool = False,
         **kwargs: Any,
     ) -> R:
         """Run an agent durably and give its result.
@@ -45,6 +84,12 @@ class Running(OpenedStore):
         another process is running it (after waiting ``wait_s``, if given), ValueNotStorable where the input cannot be
         stored. An ``async def`` agent runs on the current event loop. ``on_drift`` says what happens where the code no
         longer fits what is recorded: 'warn', 'error' (Drift is raised) or 'ignore'.
+
+        The run is stopped, and can be taken up again, when ``timeout_s`` have passed, at the ``deadline``, when its
+        ``budget`` is used up, when ``interrupt_checker`` says so, and with ``handle_signals`` by SIGINT and SIGTERM:
+        the first one finishes what is being executed, the second one does not. ExecutionInterrupted is raised then, or
+        BudgetExceeded. Where it is not known whether a call that is declared ``once`` was executed, OutcomeUnknown is
+        raised, and the state awaits what ``settle`` says.
         """
         taken = agent.only_named & _OPTIONS_OF_RUN
         if taken:
@@ -63,8 +108,25 @@ class Running(OpenedStore):
             wait_s=wait_s,
             records_inputs=record_inputs,
             on_drift=self._on_drift if on_drift is None else OnDrift(on_drift),
+            limits=self._limits(
+                timeout_s=timeout_s,
+                deadline=deadline,
+                budget=budget,
+                interrupt_checker=interrupt_checker,
+                handle_signals=handle_signals,
+            ),
         )
         return await run_to_end(self._writer, run)
+
+    def _limits(self, **options: Unpack[StoppingOptions]) -> Limits:
+        return Limits(
+            retry=self._retry,
+            timeout_s=options.get("timeout_s"),
+            deadline=options.get("deadline"),
+            budget=options.get("budget"),
+            checker=options.get("interrupt_checker"),
+            handles_signals=options.get("handle_signals", False),
+        )
 
     def run_sync(self, agent: Actor[..., R], *args: Any, **kwargs: Any) -> R:
         """As ``run``, from plain code."""
@@ -80,11 +142,12 @@ class Running(OpenedStore):
         record_inputs: bool = True,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
+        **stopping: Unpack[StoppingOptions],
     ) -> R:
         """Take a stored run up again, with the input it was begun with, and give its result.
 
         The agent is the one given, else one that this process has declared, else the one that the state names to
-        import. Raises UnknownState, AgentNotFound, and what ``run`` raises.
+        import. What may stop it is said as for ``run``. Raises UnknownState, AgentNotFound, and what ``run`` raises.
         """
         run = await self._recorded_run(
             self._header(state_id),
@@ -93,6 +156,7 @@ class Running(OpenedStore):
             record_inputs=record_inputs,
             wait_s=wait_s,
             on_drift=on_drift,
+            **stopping,
         )
         return await run_to_end(self._writer, run)
 
@@ -108,6 +172,7 @@ class Running(OpenedStore):
         new_timeline: MakeTimeline | None = None,
         repeats_once: bool = False,
         first: Record | None = None,
+        **stopping: Unpack[StoppingOptions],
     ) -> Run:
         """The run of a state, with its agent and the input that it was begun with."""
         if first is None:
@@ -135,6 +200,7 @@ class Running(OpenedStore):
             new_timeline=new_timeline,
             repeats_once=repeats_once,
             on_drift=self._on_drift if on_drift is None else OnDrift(on_drift),
+            limits=self._limits(**stopping),
         )
 
 

@@ -4,23 +4,24 @@ that would do."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import msgspec
 
 from holdfast.artifacts.stored_values import Pending
-from holdfast.client.running import Running, new_state_id
+from holdfast.client.running import Running, StoppingOptions, new_state_id
 from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
 from holdfast.engine.declared import names_declared_once
 from holdfast.engine.fork import ForkPoint, fork_state, require_not_again
 from holdfast.engine.replacement import NOTHING, replacement_of
 from holdfast.engine.run import run_to_end
-from holdfast.errors import UsageError
+from holdfast.errors import RolledBack, UsageError
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline, from_event, on_timeline
 from holdfast.journal.plan import plan_of
-from holdfast.model import OnDrift, RerunPlan, StateMetadata, checked_state_id
+from holdfast.model import OnDrift, RerunPlan, StateHeader, StateMetadata, checked_state_id
+from holdfast.model.interrupts import ROLLED_BACK
 
 R = TypeVar("R")
 
@@ -42,6 +43,7 @@ class Travelling(Running):
         record_inputs: bool = True,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
+        **stopping: Unpack[StoppingOptions],
     ) -> R:
         """Run a state on from an event, in place, and give the result: the event and all that started after it.
 
@@ -51,10 +53,12 @@ class Travelling(Running):
 
         ``at`` is an address, or the end of one that only one event has: ``fetch#2``. ``timeline`` is the one to run on
         from, if not the current one. ``again`` says that what is declared ``once`` may be executed again. Raises
-        UnknownState, UnknownAddress, AmbiguousAddress, UnknownTimeline, WrongReplacement or OnceAgain, before anything
-        runs, and what ``resume`` raises.
+        UnknownState, UnknownAddress, AmbiguousAddress, UnknownTimeline, WrongReplacement, OnceAgain, or RolledBack
+        where it is not run from the start, before anything runs; and what ``resume`` raises.
         """
         reader = self._reader(state_id)
+        if at is not None:
+            _require_not_rolled_back(reader.header)
 
         def make(history: History) -> tuple[NewTimeline, Sequence[Pending]]:
             new = from_event(history, _from_start(history) if at is None else at, timeline)
@@ -76,6 +80,7 @@ class Travelling(Running):
             on_drift=on_drift,
             new_timeline=make,
             repeats_once=again,
+            **stopping,
         )
         return await run_to_end(self._writer, run)
 
@@ -115,9 +120,10 @@ class Travelling(Running):
         ``once`` and was executed in its parent.
 
         Raises UnknownState, UnknownAddress, AmbiguousAddress, UnknownCheckpoint, UnknownTimeline, WrongReplacement,
-        OnceAgain, ValueNotStorable, or UsageError where the new id is taken; then nothing is made.
+        OnceAgain, RolledBack, ValueNotStorable, or UsageError where the new id is taken; then nothing is made.
         """
         parent = self._header(state_id)
+        _require_not_rolled_back(parent)
         if at is not None and checkpoint is not None:
             raise UsageError("A state is forked at an address or at a checkpoint, not at both.", "Give one of the two.")
         if at is None and replace is not NOTHING:
@@ -132,6 +138,12 @@ class Travelling(Running):
 
 def _fork_id(state_id: str) -> str:
     return new_state_id(f"{state_id[:34]}-fork")
+
+
+def _require_not_rolled_back(header: StateHeader) -> None:
+    """Raises RolledBack: results that were undone must not be given again on another timeline."""
+    if header.metadata.stopped.get("reason") == ROLLED_BACK:
+        raise RolledBack(header.state_id)
 
 
 def _from_start(history: History) -> str:

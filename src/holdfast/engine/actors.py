@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from holdfast.codec.names import main_module_name
 from holdfast.codec.secret_search import secrets_in
@@ -25,7 +25,7 @@ from holdfast.engine.scope import current_scope
 from holdfast.engine.threads import run_plain, wait_for
 from holdfast.errors import UsageError
 from holdfast.journal.address import SEPARATOR, label
-from holdfast.model import DeterminismLevel, EventType
+from holdfast.model import DeterminismLevel, EventType, RetryConfig
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -34,6 +34,9 @@ R = TypeVar("R")
 Condition = Callable[..., object]
 """Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
 
+
+Probe = Callable[..., object]
+"""Given a handler's arguments; Happened(result), DidNotHappen(), or anything else where it does not know."""
 
 Comparison = Callable[[Any, Any], object]
 """Given the recorded result and the one of executing again; true if the second counts as the first."""
@@ -44,6 +47,9 @@ TOLERANCE = 1e-6
 
 declared_once: WeakSet[Actor[..., Any]] = WeakSet()
 """The actors of this process that are declared ``once``."""
+
+with_undo: WeakValueDictionary[tuple[str, EventType], Actor[..., Any]] = WeakValueDictionary()
+"""The actors of this process that something undoes, by name and kind."""
 
 
 class Options(TypedDict, total=False):
@@ -58,6 +64,17 @@ class Options(TypedDict, total=False):
     """Store every result as an artifact, whatever its size."""
     once: bool
     """Never executed twice without a person's word: the start is durable before the handler runs."""
+    probe: Probe
+    """Of what is declared ``once``: finds out whether a call that was cut off has done its work."""
+    undo: Callable[..., object]
+    """What undoes a call when its run is rolled back: given its arguments, and its result as ``result`` if it takes
+    that."""
+    retry_config: RetryConfig
+    """How often and when a call that failed is tried again."""
+    timeout_s: float
+    """How long one attempt may take; then it is cancelled, and fails with EventTimedOut."""
+    total_timeout_s: float
+    """How long a call may take as a whole, with all attempts and the waits between them."""
     determinism: DeterminismLevel
     """How far executing it again gives the same; what a validation compares. Strict where nothing is said."""
     tolerance: float
@@ -91,6 +108,11 @@ class Actor(Generic[P, R]):
         postconditions: Sequence[Condition] = (),
         is_artifact: bool = False,
         once: bool = False,
+        probe: Probe | None = None,
+        undo: Callable[..., object] | None = None,
+        retry_config: RetryConfig | None = None,
+        timeout_s: float | None = None,
+        total_timeout_s: float | None = None,
         determinism: DeterminismLevel | str | None = None,
         tolerance: float | None = None,
         compare: Comparison | None = None,
@@ -112,6 +134,14 @@ class Actor(Generic[P, R]):
         self.postconditions = tuple(postconditions)
         self.is_artifact = is_artifact
         self.once = once
+        self.probe = probe
+        self.probe_is_plain = probe is not None and not is_async(probe)
+        self.undo = undo
+        self.retry_config = retry_config
+        self.timeout_s = timeout_s
+        self.total_timeout_s = total_timeout_s
+        self.is_agent = self.event_type is EventType.AGENT_CALL
+        self._check_execution()
         self.determinism = _determinism(name, determinism, tolerance, compare)
         self.tolerance = TOLERANCE if tolerance is None else tolerance
         self.compare = compare
@@ -120,6 +150,30 @@ class Actor(Generic[P, R]):
         self.suffix = f"{SEPARATOR}{self.event_type}"
         if once:
             declared_once.add(self)
+        if undo is not None:
+            with_undo[name, self.event_type] = self
+
+    def _check_execution(self) -> None:
+        """See to what follows from the options of execution. Raises UsageError where they contradict each other."""
+        config = self.retry_config
+        check_limits(self.name, config, self.timeout_s, self.total_timeout_s)
+        if self.once and config is not None and config.enabled and config.max_attempts > 1:
+            raise UsageError(
+                f"The actor {self.name!r} is declared once, and is to be tried {config.max_attempts} times.",
+                "Leave out `once` and give the service `current_event().idempotency_key`, or do not retry it.",
+            )
+        if self.probe is not None and not self.once:
+            raise UsageError(
+                f"The actor {self.name!r} has a probe, and is not declared once: nothing would ask the probe.",
+                "Add `once=True`, or leave out the probe.",
+            )
+        self.limits_time = (
+            self.timeout_s is not None
+            or self.total_timeout_s is not None
+            or (config is not None and config.retry_timeout is not None)
+        )
+        self.has_details = self.once or self.undo is not None or self.event_type is EventType.LLM_CALL
+        """Whether its outcomes may have more to say than most."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         """Inside a run, an event whose address is taken now; outside, just the function. Either way to be awaited."""
@@ -148,6 +202,9 @@ class Actor(Generic[P, R]):
         postconditions: Sequence[Condition] | None = None,
         is_artifact: bool | None = None,
         once: bool | None = None,
+        retry_config: RetryConfig | None = None,
+        timeout_s: float | None = None,
+        total_timeout_s: float | None = None,
         determinism: DeterminismLevel | str | None = None,
         tolerance: float | None = None,
         compare: Comparison | None = None,
@@ -161,6 +218,11 @@ class Actor(Generic[P, R]):
         changed.postconditions = self.postconditions if postconditions is None else tuple(postconditions)
         changed.is_artifact = self.is_artifact if is_artifact is None else is_artifact
         changed.once = self.once if once is None else once
+        changed.retry_config = self.retry_config if retry_config is None else retry_config
+        changed.timeout_s = self.timeout_s if timeout_s is None else timeout_s
+        changed.total_timeout_s = self.total_timeout_s if total_timeout_s is None else total_timeout_s
+        if once is not None or retry_config is not None or timeout_s is not None or total_timeout_s is not None:
+            changed._check_execution()
         # What is said of one call counts by itself: a tolerance there makes it approximate.
         if determinism is not None or tolerance is not None or compare is not None:
             changed.determinism = _determinism(changed.name, determinism, tolerance, compare)
@@ -168,10 +230,6 @@ class Actor(Generic[P, R]):
             changed.compare = compare
         changed.label = label(changed.name, changed.key)
         return changed
-
-    @property
-    def is_agent(self) -> bool:
-        return self.event_type is EventType.AGENT_CALL
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The input as it is recorded: the arguments as a list, with a dict beside it for those only named."""
@@ -355,6 +413,18 @@ def _determinism(
             "Declare it approximate, or leave those out.",
         )
     return DeterminismLevel.APPROXIMATE
+
+
+def check_limits(
+    name: str, retry_config: object, timeout_s: float | None = None, total_timeout_s: float | None = None
+) -> None:
+    """Raises UsageError for what cannot limit a call."""
+    if retry_config is not None and not isinstance(retry_config, RetryConfig):
+        raise UsageError(f"The actor {name!r} has the retry_config {retry_config!r}.", "Give a RetryConfig.")
+    for option, limit in (("timeout_s", timeout_s), ("total_timeout_s", total_timeout_s)):
+        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+        if limit is not None and not (is_number and 0 < limit < float("inf")):
+            raise UsageError(f"The actor {name!r} has the {option} {limit!r}.", "Give seconds, more than 0.")
 
 
 def _require_known(options: Mapping[str, object]) -> None:

@@ -3,21 +3,22 @@
 Plain asyncio (``gather``, ``TaskGroup``, ``create_task``) makes its tasks through the loop's task factory. While a
 state is live on a loop, a factory of ours stands before the one that was there: it gives the new task a scope of its
 own, named after its coroutine, before anything of it runs. So the addresses do not depend on which task gets to call
-first. Coroutines are counted by name, so tasks that a library makes do not shift the user's.
+first. Coroutines are counted by name, so tasks that a library makes do not shift the user's. What is created inside a
+run, tasks and async generators, is known to it as long as it lives, so that nothing is left open where it is stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from holdfast.engine.perform import perform, perform_call
-from holdfast.engine.scope import current_scope
-from holdfast.engine.writer import Writer
+from holdfast.engine.scope import Scope, current_scope
 from holdfast.journal.address import label
 
 _CALLS = (perform.__code__, perform_call.__code__)
@@ -31,21 +32,30 @@ class _Factory:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.users = 0
         self.before = loop.get_task_factory()
+        self.hooks = sys.get_asyncgen_hooks()
+
+    def opened(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """An async generator is used for the first time: a run that is stopped closes those that it has opened."""
+        scope = current_scope.get()
+        if scope is not None:
+            scope.live.generators.add(generator)
+        if self.hooks.firstiter is not None:
+            self.hooks.firstiter(generator)
 
     def __call__(
         self, loop: asyncio.AbstractEventLoop, coro: AnyCoroutine, context: Context | None = None, **options: Any
     ) -> asyncio.Future[Any]:
         scope = current_scope.get() if context is None else context.get(current_scope)
         if scope is not None and not scope.event.is_closed and not _is_call(coro):
-            branch = scope.branch(label("task", _name_of(coro)))
+            scope = scope.branch(label("task", _name_of(coro)))
             context = copy_context() if context is None else context.copy()
-            context.run(current_scope.set, branch)
+            context.run(current_scope.set, scope)
         make: Callable[..., asyncio.Future[Any]] = _new_task if self.before is None else self.before
         if context is not None:
             options["context"] = context
         task = make(loop, coro, **options)
         if scope is not None:
-            _count(task, scope.live.writer)
+            _keep_track(task, scope)
         return task
 
 
@@ -63,11 +73,15 @@ def _name_of(coro: AnyCoroutine) -> str:
     return name.rpartition("<locals>.")[2]
 
 
-def _count(task: asyncio.Future[Any], writer: Writer) -> None:
+def _keep_track(task: asyncio.Future[Any], scope: Scope) -> None:
+    """Count the task among what is under way, and know it as long as it is: a run that is stopped cancels it."""
+    writer, tasks = scope.live.writer, scope.live.stopper.tasks
     writer.crowd += 1
+    tasks[task] = scope
 
     def ended(_: object) -> None:
         writer.crowd -= 1
+        tasks.pop(task, None)
 
     task.add_done_callback(ended)
 
@@ -82,6 +96,7 @@ def branching(loop: asyncio.AbstractEventLoop) -> Generator[None]:
     if factory is None:
         factory = _factories[loop] = _Factory(loop)
         loop.set_task_factory(factory)
+        sys.set_asyncgen_hooks(firstiter=factory.opened)
     factory.users += 1
     try:
         yield
@@ -91,3 +106,5 @@ def branching(loop: asyncio.AbstractEventLoop) -> Generator[None]:
             del _factories[loop]
             if loop.get_task_factory() is factory:
                 loop.set_task_factory(factory.before)
+            if sys.get_asyncgen_hooks().firstiter == factory.opened:
+                sys.set_asyncgen_hooks(firstiter=factory.hooks.firstiter)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.model import RetryConfig
+
 if TYPE_CHECKING:
     from holdfast.engine.actors import Actor
 
@@ -13,6 +15,17 @@ class Call:
 
     closes = False
     """Whether this is the call that the whole run consists of, so that its outcome is that of the state."""
+    attempt = 1
+    key = ""
+    """Its idempotency key, where that is recorded."""
+    retry_config: RetryConfig | None = None
+    """How this call is retried, where that was said of it alone."""
+    spent_s = 0.0
+    """How long the call had taken before this process went on with it, with all attempts and waits."""
+    began = 0.0
+    """When this process began with it."""
+    has_run = False
+    """Whether its function was entered."""
     execution_time = 0.0
     is_replayed = False
     drift: str | None = None

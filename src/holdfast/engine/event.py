@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import msgspec
 
-from holdfast.engine.actors import Actor, HandlerActor
-from holdfast.engine.branches import branching
+from holdfast.engine.actors import Actor, HandlerActor, check_limits
 from holdfast.engine.call import Call
 from holdfast.engine.perform import perform_call
 from holdfast.engine.scope import Scope, current_scope
 from holdfast.engine.state import ExecutionState
+from holdfast.engine.stoppable import stoppable
 from holdfast.errors import UsageError
 from holdfast.journal.address import label
-from holdfast.model import ExecutionStatus
+from holdfast.model import ExecutionStatus, RetryConfig
 
 
 class ExecutionResult(msgspec.Struct, frozen=True):
@@ -31,9 +31,14 @@ class ExecutionResult(msgspec.Struct, frozen=True):
 class ExecutionEvent:
     """One call of an actor. After the call it tells what became of it."""
 
-    def __init__(self, actor: Actor[..., Any], tag: str = "") -> None:
+    def __init__(self, actor: Actor[..., Any], tag: str = "", retry_config: RetryConfig | None = None) -> None:
+        check_limits(actor.name, retry_config)
+        if actor.once and retry_config is not None:
+            actor.options(retry_config=retry_config)  # What contradicts itself is refused here.
         self.actor = actor
         self.tag = tag
+        self.retry_config = retry_config
+        """How this call is retried, whatever its actor says."""
         self.address = ""
         self.result: Any = None
         self.execution_time = 0.0
@@ -61,6 +66,7 @@ class ExecutionEvent:
             args = (value,)
         path = scope.take(label(self.actor.name, self.tag) if self.tag else self.actor.label)
         call = Call(self.actor, path, args, {}, (value,))
+        call.retry_config = self.retry_config
         self.address = call.address
         if live.rehearsal is not None:
             live.rehearsal.note_site(call.address)
@@ -68,16 +74,15 @@ class ExecutionEvent:
 
     async def _perform(self, scope: Scope, call: Call) -> ExecutionResult:
         live = scope.live
-        loop = asyncio.get_running_loop()
-        if scope is live.top:
-            live.loop = loop
         self.execution_status = ExecutionStatus.STARTED
         try:
-            with branching(loop):
+            if scope is live.top:
+                live.loop = asyncio.get_running_loop()
+                self.result = await stoppable(live, perform_call(scope, call), is_run=False)
+            else:
                 self.result = await perform_call(scope, call)
         except BaseException as error:
-            is_failure = isinstance(error, Exception)
-            self.execution_status = ExecutionStatus.FAILED if is_failure else ExecutionStatus.CANCELLED
+            self.execution_status = _status_of(error, live.is_stopping)
             raise
         else:
             self.execution_status = ExecutionStatus.RECOVERED if call.is_replayed else ExecutionStatus.COMPLETED
@@ -86,3 +91,9 @@ class ExecutionEvent:
             self.drift = call.drift
             self.execution_time = call.execution_time
         return ExecutionResult(self.result, self.execution_time)
+
+
+def _status_of(error: BaseException, is_stopping: bool) -> ExecutionStatus:
+    if is_stopping:
+        return ExecutionStatus.INTERRUPTED
+    return ExecutionStatus.FAILED if isinstance(error, Exception) else ExecutionStatus.CANCELLED

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 async def run_handler(child: Scope, call: Call) -> Any:
     """What the function gives. Raises what it raises, or ConditionFailed."""
     actor = call.actor
+    live = child.live
+    child.call = call
+    if actor.is_agent:
+        live.agents_under_way += 1
     token = current_scope.set(child)
     try:
         if actor.preconditions:
             _check(actor.preconditions, "precondition", call, call.args, call.kwargs)
+        call.has_run = True
         if actor.is_plain:
             result = await run_plain(actor.function, call.args, call.kwargs)
         else:
@@ -27,7 +32,10 @@ async def run_handler(child: Scope, call: Call) -> Any:
             _check(actor.postconditions, "postcondition", call, (result,), {})
         return result
     finally:
+        if actor.is_agent:
+            live.agents_under_way -= 1
         child.is_closed = True
+        child.call = None
         try:  # noqa: SIM105 - suppress() would cost more than the rest of this function
             current_scope.reset(token)
         except ValueError:

@@ -9,7 +9,8 @@ from holdfast.artifacts.stored_values import StoredValues
 from holdfast.errors import UnknownAddress
 from holdfast.journal.address import nearest
 from holdfast.journal.history import History
-from holdfast.model import EventRecord, ExecutionStatus, Record
+from holdfast.journal.retry_statistics import statistics_of
+from holdfast.model import EventRecord, ExecutionStatus, Record, RetryStatistics
 
 
 class HistorySet:
@@ -50,6 +51,10 @@ class HistorySet:
         if record is None or record.result is None:
             return None
         return self._stored.decode(record.result)
+
+    def retry_statistics(self) -> RetryStatistics:
+        """How often events were tried again, how long that took, and what they failed of."""
+        return statistics_of(self._history.records)
 
     def get_event_list(self) -> list[EventRecord]:
         """The records of events in order, every attempt with its start."""

@@ -21,13 +21,16 @@ import msgspec
 
 from holdfast.backends.contract import Claim, Grant, StateBackend
 from holdfast.errors import HoldfastError, LeaseHeld, LeaseLost
-from holdfast.model import Holder
+from holdfast.model import Holder, InterruptSignal
 
 if TYPE_CHECKING:
     from holdfast.engine.live import LiveState
 
 LEASE_TTL_S = 30.0
 """How long a lease lasts unless it is renewed; it is renewed three times as often."""
+
+LISTEN_S = 0.2
+"""How often a process asks whether anybody wants one of its runs to stop."""
 
 # A process that is forked has the same, and is told apart by its number and its start.
 _LIFE = secrets.token_hex(8)
@@ -113,10 +116,19 @@ def _started(pid: int) -> str | None:
     return None if fields[0] in ("Z", "X") else fields[19]
 
 
-class LeaseKeeper:
-    """Renews the leases of a backend's live states from a thread of its own, so that a busy loop does not lose them.
+def _signal_in(wish: str) -> InterruptSignal:
+    """The signal in a wish that was left in the store. Whatever cannot be read is a wish to stop all the same."""
+    try:
+        return msgspec.json.decode(wish, type=InterruptSignal)
+    except msgspec.MsgspecError:
+        return InterruptSignal()
 
-    The thread ends when there is nothing left to renew.
+
+class LeaseKeeper:
+    """Renews the leases of a backend's live states from a thread of its own, so that a busy loop does not lose them,
+    and listens for wishes that other processes have left for them.
+
+    The thread ends when there has been nothing to renew for a while.
     """
 
     def __init__(self, backend: StateBackend, ttl_s: float = LEASE_TTL_S) -> None:
@@ -139,15 +151,33 @@ class LeaseKeeper:
             self._states.pop(live.holder.token, None)
 
     def _run(self) -> None:
+        idle_s = renewed_s = 0.0
         while True:
-            time.sleep(self.ttl_s / 3)
+            time.sleep(LISTEN_S)
             with self._lock:
                 states = list(self._states.values())
-                if not states:
+                idle_s = 0.0 if states else idle_s + LISTEN_S
+                if idle_s >= self.ttl_s / 3:
                     self._is_alive = False
                     return
-            self.renew(states)
+            renewed_s += LISTEN_S
+            if states:
+                self.listen(states)
+            if states and renewed_s >= self.ttl_s / 3:
+                self.renew(states)
+                renewed_s = 0.0
             del states
+
+    def listen(self, states: list[LiveState]) -> None:
+        """Pass on to these states what others have wished of whoever holds them."""
+        held = [(live, live.lease) for live in states if live.lease is not None]
+        try:
+            wishes = self._backend.wishes([lease for _, lease in held])
+        except HoldfastError:
+            return  # The store does not answer: the next turn asks again.
+        for (live, _), wish in zip(held, wishes, strict=True):
+            if wish is not None and not live.is_stopping:
+                live.stopper.request(_signal_in(wish))
 
     def renew(self, states: list[LiveState]) -> None:
         """Renew the leases of these states; those that are lost are told so, and written no more."""

@@ -10,7 +10,9 @@ import asyncio
 import concurrent.futures
 import threading
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from typing import Any
+from weakref import WeakSet
 
 import msgspec
 
@@ -23,14 +25,19 @@ from holdfast.engine.bus import EventBus
 from holdfast.engine.clock import SYSTEM_CLOCK, Clock
 from holdfast.engine.lease import mark_ended, new_holder
 from holdfast.engine.rehearsal import Rehearsal
+from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.scope import Scope, Start
+from holdfast.engine.stopping import Stopper
 from holdfast.engine.validation import ValidationReport
+from holdfast.engine.watching import Watch
 from holdfast.engine.writer import Writer
 from holdfast.errors import BackendError, HoldfastError, ValueNotStorable
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
+from holdfast.journal.tally import Tally
 from holdfast.model import (
     CheckpointRecord,
+    Details,
     End,
     EventRecord,
     ExecutionStatus,
@@ -42,6 +49,7 @@ from holdfast.model import (
     Record,
     ReplayMode,
     StateHeader,
+    StateMetadata,
     StateStatus,
     StorageRecord,
 )
@@ -65,6 +73,7 @@ class LiveState:
         is_stored: bool = True,
         holder: Holder | None = None,
         on_drift: OnDrift = OnDrift.WARN,
+        retry: RetryLevels | None = None,
     ) -> None:
         self.writer = writer
         self.header = header
@@ -106,6 +115,9 @@ class LiveState:
         """The timeline that the first write begins, where the state was loaded at an earlier point than its end."""
         self.brought_along: Mapping[str, bytes] = {}
         """The contents of artifacts that a snapshot has brought along."""
+        self.retry = retry or RetryLevels()
+        """How calls are retried that say nothing of it themselves."""
+        self._prepare_stopping()
         self.secrets: set[str] = set()
         """The texts of the secrets that this run was given, which no message may repeat."""
         self._put: set[str] = set()
@@ -115,6 +127,27 @@ class LiveState:
         self._cipher = stored.record_cipher(header.state_id)
         self._lock = threading.Lock()
         self._refusal: HoldfastError | None = None
+
+    def _prepare_stopping(self) -> None:
+        """What may stop the run, and what must be known then."""
+        self.stopper = Stopper(self)
+        self.watch = Watch(self)
+        self.is_guarded = False
+        """Whether something has to be asked before each call is executed: a checker, or a budget."""
+        self.is_stopping = False
+        """Whether the run is being stopped: its calls ask the stopper what to do."""
+        self.has_ended = False
+        """Whether the outcome of the whole run is being written: it is too late to stop it."""
+        self.agents_under_way = 0
+        """How many of the calls under way are agents, which execute nothing but their own code."""
+        self.has_cut_off = False
+        """Whether any call was given up while it was going on, and may still do something."""
+        self.generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
+        """The async generators that were opened inside the run."""
+        self.tally: Tally | None = None
+        """What of its budget the run has used, where it has one."""
+        self.saved = Saved()
+        """What replay has saved in this process."""
 
     def begin_writing(self, lease: Lease) -> None:
         """Hold the state from now on, and keep the lease alive."""
@@ -153,19 +186,21 @@ class LiveState:
         causes: tuple[str, ...] = (),
         artifacts: tuple[str, ...] = (),
         update: StateUpdate | None = None,
+        details: Details | None = None,
     ) -> asyncio.Future[None] | None:
         """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
         with self._lock:
             bodies: list[bytes] = []
             if scope.event.pending_start is not None:
                 self._frame_starts(scope, bodies)
-            address, _, order, version, fingerprint, input_, named = start
+            address, _, order, version, fingerprint, input_, named, attempt, kept = start
             seq = self.history.position + 1
             behind = seq - order
+            is_settled = status is _COMPLETED or status is _FAILED
             self._frame(
                 EventRecord(
-                    *(seq, address, status, at, behind, 1, duration_s, version, fingerprint, input_),
-                    *(result, error, causes, named + artifacts, self._beside(scope)),
+                    *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
+                    *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
                 ),
                 bodies,
             )
@@ -248,9 +283,31 @@ class LiveState:
         self.stored.put_contents(contents, Pin(self.stored.store_id, self.state_id, self.lease.fence))
         self._put.update(contents)
 
-    def update_header(self, status: StateStatus) -> None:
-        """Change the status of the state, and wait for it."""
-        self._write_record(None, StateUpdate(at=self.clock.now(), status=status))
+    def write_event(self, make: Callable[[int, float], EventRecord], update: StateUpdate | None = None) -> None:
+        """Record what somebody else says of an event, and wait for it."""
+        self._write_record(make, update)
+
+    def write_update(self, update: StateUpdate) -> None:
+        """Change the header of the state, and wait for it."""
+        self._write_record(None, update)
+
+    def metadata_with_saved(self) -> StateMetadata:
+        """The metadata of the state, with what replay has saved by now."""
+        metadata = self.header.metadata
+        if not self.saved.calls:
+            return metadata
+        return msgspec.structs.replace(metadata, replayed=self.saved.added_to(metadata.replayed))
+
+    def metadata_to_keep(self) -> StateMetadata:
+        """The same, for whoever writes it: from then on saving is counted anew."""
+        metadata = self.metadata_with_saved()
+        self.saved = Saved()
+        return metadata
+
+    @property
+    def can_be_left(self) -> bool:
+        """Whether the status of the state can still be changed from here."""
+        return not self.reads_only and self._refusal is None and not self.has_ended
 
     def release(self, status: StateStatus | None) -> None:
         """Give the lease back, if this process still has it, with the status that the state is left in."""
@@ -281,13 +338,14 @@ class LiveState:
             starts.append(above.pending_start)
             above.pending_start = None
             above = above.parent.event if above.parent is not None else None
-        for address, at, order, version, fingerprint, input_, named in reversed(starts):
+        for address, at, order, version, fingerprint, input_, named, attempt, details in reversed(starts):
             seq = self.history.position + 1
             started = ExecutionStatus.STARTED
             self._frame(
                 EventRecord(
-                    *(seq, address, started, at, seq - order, 1, 0.0, version, fingerprint, input_),
+                    *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),
                     artifacts=named,
+                    details=details,
                 ),
                 bodies,
             )
@@ -298,6 +356,8 @@ class LiveState:
         body, self._link = frames.to_frame(record, self._link, self._owner, self._cipher)
         self.history.add(record)
         bodies.append(body)
+        if self.tally is not None:
+            self.tally.note(record)
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
         assert self.lease is not None, "nothing is recorded without a lease"
@@ -347,6 +407,30 @@ class LiveState:
         except HoldfastError as refusal:
             self.refuse_writes(refusal)
             raise
+
+
+class Saved(msgspec.Struct):
+    """What model calls had used that were given again instead of being executed."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def note(self, details: Details) -> None:
+        """Take note of the details of a record that was given again."""
+        if details.usage is not None:
+            self.calls += 1
+            self.tokens += details.usage.tokens
+            self.cost += details.usage.cost
+
+    def added_to(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What was saved before, and this."""
+        sums = {name: getattr(self, name) + before.get(name, 0) for name in self.__struct_fields__}
+        return {name: amount for name, amount in sums.items() if amount}
+
+
+_COMPLETED = ExecutionStatus.COMPLETED
+_FAILED = ExecutionStatus.FAILED
 
 
 def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:

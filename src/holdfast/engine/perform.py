@@ -2,7 +2,7 @@
 
 The call has its address already. What stands in the history decides: the recorded outcome is given, or the handler
 runs in a scope of its own and its outcome is recorded, acknowledged, and told to the observers. An outcome is given
-to the caller only after it is durable.
+to the caller only after it is durable. What follows an attempt without a result is in ``attempts.py``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,25 @@ from holdfast.backends.contract import StateUpdate
 from holdfast.codec import values
 from holdfast.codec.secret_search import secrets_in
 from holdfast.codec.secrets import MARK as SECRET_MARK
+from holdfast.engine.allowed import require_allowed
+from holdfast.engine.attempts import cut_off, take_up, try_again
 from holdfast.engine.call import Call
 from holdfast.engine.compare import compare
 from holdfast.engine.drift import check_ended, check_given, check_going_on, check_new
+from holdfast.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
+from holdfast.engine.event_details import details_of, details_of_failure
 from holdfast.engine.failures import can_be_raised, causes_of, mark_failed, recorded_error
 from holdfast.engine.handlers import run_handler
 from holdfast.engine.live import LiveState, failure_of
+from holdfast.engine.notices import tell
 from holdfast.engine.opening import take_lease
 from holdfast.engine.rehearse import rehearse_agent
 from holdfast.engine.scope import Scope, Start
-from holdfast.errors import HoldfastError, OutcomeUnknown
+from holdfast.engine.stopping import Stopped
+from holdfast.engine.time_limits import run_limited
+from holdfast.errors import HoldfastError
 from holdfast.journal.replay import Decision, decide
-from holdfast.model import EventNotice, EventRecord, ExecutionStatus, ReplayMode, StateStatus, fingerprint
+from holdfast.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
 from holdfast.model.records import ALONE
 
 if TYPE_CHECKING:
@@ -69,6 +76,8 @@ async def perform(
             if record.beside in ALONE:
                 scope.reached = order
             live.given += 1
+            if record.details is not None:
+                live.saved.note(record.details)
             return values.decode(record.result)
     return await perform_call(scope, Call(actor, path, args, kwargs, args))
 
@@ -78,6 +87,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     live = scope.live
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), live.loop))
+    if live.is_stopping:
+        await live.stopper.meet(scope)
     live.under_way += 1
     try:
         encoded, pending = await _encode_input(live, call)
@@ -106,6 +117,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         return await _execute(scope, call, encoded, pending, record)
     finally:
         live.under_way -= 1
+        if live.is_stopping:
+            live.stopper.look()
 
 
 async def _encode_input(live: LiveState, call: Call) -> Encoded:
@@ -126,45 +139,56 @@ async def _execute(
     scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
 ) -> Any:
     live, actor, clock = scope.live, call.actor, scope.live.clock
-    is_going_on = record is not None and record.status is ExecutionStatus.STARTED
     had_inside = record is not None and call.address in live.history.started
+    if record is not None and (found := await _go_on(scope, call, encoded, record)) is not None:
+        return found.result
+    if live.is_guarded:
+        await require_allowed(scope, call, encoded)
     child, start = await _begin(scope, call, encoded, pending, record)
     if record is None:
         check_new(scope, call)
-    else:
-        scope.reached = max(scope.reached, record.order)
-        if is_going_on:
-            check_going_on(live, call, record, encoded)
-        elif scope.tried_again is None or record.order < scope.tried_again:
-            scope.tried_again = record.order
-    if actor.once and not is_going_on and (durable := live.write_start(child)) is not None:
+    if actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
         await durable
     if live.bus.is_heard:
-        _tell(live, call, ExecutionStatus.STARTED)
-    began = clock.elapsed()
-    try:
-        result = await run_handler(child, call)
-        if had_inside:
-            check_ended(child, call)
-        encoded_result, produced = await _encode_result(live, actor, result)
-        results = await live.put_artifacts(produced) if produced else ()
-    except Exception as error:
-        if isinstance(error, HoldfastError) and live.is_refusing(error):
+        tell(live, call, ExecutionStatus.STARTED)
+    is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
+    began = call.began = clock.elapsed()
+    while True:
+        try:
+            result = await (run_limited(child, call) if is_limited else run_handler(child, call))
+            if live.is_stopping or live.has_cut_off:
+                _require_wanted(scope)
+            if had_inside and call.attempt == 1:
+                check_ended(child, call)
+            encoded_result, produced = await _encode_result(live, actor, result)
+            results = await live.put_artifacts(produced) if produced else ()
+            break
+        except Exception as error:
+            if isinstance(error, HoldfastError) and live.is_refusing(error):
+                raise
+            if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
+                # Whatever code makes of its cancellation, the call has not failed.
+                await cut_off(scope, call, start, clock.elapsed() - began)
+                raise Stopped from error
+            again = await try_again(scope, child, call, start, error, clock.elapsed() - began)
+            if again is None:
+                await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
+                raise
+            child, start = again
+            if live.is_guarded:
+                await require_allowed(scope, call, encoded)
+            began = clock.elapsed()
+        except asyncio.CancelledError:
+            # A call that was cut off has no outcome: it is executed again when it is reached again.
+            await cut_off(scope, call, start, clock.elapsed() - began)
             raise
-        await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
-        raise
-    except asyncio.CancelledError:
-        # A cancelled call has no outcome: it is executed again when it is reached again.
-        if live.bus.is_heard:
-            _tell(live, call, ExecutionStatus.CANCELLED, execution_time=clock.elapsed() - began)
-        raise
     call.execution_time = clock.elapsed() - began
     at = clock.now()
-    update = StateUpdate(at=at, status=StateStatus.COMPLETED, releases=True) if call.closes else None
     durable = live.write_outcome(
         *(scope, start, _COMPLETED, at, call.execution_time, encoded_result),
         artifacts=results,
-        update=update,
+        update=_closing(live, at, StateStatus.COMPLETED) if call.closes else None,
+        details=details_of(call, start, result) if actor.has_details else None,
     )
     if durable is not None:
         await durable
@@ -172,9 +196,50 @@ async def _execute(
         live.turn_began = at
         await asyncio.sleep(0)
     if live.bus.is_heard:
-        _tell(live, call, _COMPLETED, execution_time=call.execution_time)
+        tell(live, call, _COMPLETED, execution_time=call.execution_time)
         live.bus.give_a_moment()
     return result
+
+
+async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) -> Happened | None:
+    """Take up a call that has a record and no result, or one that is tried again.
+
+    Its result is given where a probe has found it out. What is declared ``once`` goes no further without a word.
+    """
+    live = scope.live
+    scope.reached = max(scope.reached, record.order)
+    if record.status is not _FAILED:
+        check_going_on(live, call, record, encoded)
+    if record.status in (_FAILED, ExecutionStatus.CANCELLED) and (
+        scope.tried_again is None or record.order < scope.tried_again
+    ):
+        scope.tried_again = record.order
+    if live.lease is None:
+        take_lease(live)
+    if call.actor.once and is_unknown(record) and not live.repeats_once:
+        found = await probed(scope, call, record)
+        if found is not None:
+            await settle_happened(live, record, found)
+            return found
+    call.key = recorded_key(record)
+    await take_up(live, call, record)
+    return None
+
+
+def _require_wanted(scope: Scope) -> None:
+    """Raise Stopped where what a handler gives is not recorded any more: it was cancelled, or given up."""
+    live = scope.live
+    if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
+        raise Stopped
+
+
+def _closing(live: LiveState, at: float, status: StateStatus) -> StateUpdate:
+    """What changes of the state when its run ends. From here on it is too late to stop it."""
+    live.has_ended = True
+    metadata = live.metadata_to_keep()
+    return StateUpdate(
+        at=at, status=status, metadata=None if metadata is live.header.metadata else metadata, releases=True
+    )
 
 
 async def _begin(
@@ -182,9 +247,6 @@ async def _begin(
 ) -> tuple[Scope, Start]:
     """The inside of a call, and its start as it will be recorded, unless it is recorded already."""
     live, actor = scope.live, call.actor
-    is_going_on = record is not None and record.status is ExecutionStatus.STARTED
-    if actor.once and is_going_on and not live.repeats_once:
-        raise OutcomeUnknown(call.address, live.state_id)
     if live.lease is None:
         take_lease(live)
     named = await live.put_artifacts(pending) if pending else ()
@@ -192,9 +254,12 @@ async def _begin(
     what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
     # What is gone on with or tried again keeps its start: all that is inside it, or comes after it, started later.
     order = live.next_order() if record is None else record.order
-    start = Start(call.address, live.clock.now(), order, actor.version, what, input_, named)
+    start = Start(call.address, live.clock.now(), order, actor.version, what, input_, named, call.attempt)
+    if actor.once:
+        call.key = call.key or new_key(live, call.address)
+        start = start._replace(details=Details(key=call.key))
     child = scope.inside(call.path)
-    if not is_going_on:
+    if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
     return child, start
 
@@ -219,17 +284,17 @@ async def _settle_failure(
     causes = causes_of(error, child.failed or [])
     mark_failed(scope, call.address, error)
     at = live.clock.now()
-    update = StateUpdate(at=at, status=StateStatus.FAILED, releases=True) if call.closes else None
     durable = live.write_outcome(
         *(scope, start, _FAILED, at, duration_s),
         error=failure,
         causes=causes,
-        update=update,
+        update=_closing(live, at, StateStatus.FAILED) if call.closes else None,
+        details=details_of_failure(call, start),
     )
     if durable is not None:
         await durable
     if live.bus.is_heard:
-        _tell(live, call, _FAILED, execution_time=duration_s, original_error=f"{failure.type_name}: {failure.message}")
+        tell(live, call, _FAILED, execution_time=duration_s, original_error=f"{failure.type_name}: {failure.message}")
         live.bus.give_a_moment()
 
 
@@ -239,10 +304,12 @@ async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes)
     if live.rehearsal is None:
         check_given(scope, call, record, encoded)
         live.given += 1
+        if record.details is not None:
+            live.saved.note(record.details)
     else:
         live.rehearsal.given(scope, call, record, encoded)
     if live.mode is ReplayMode.REPUBLISH_ALL and live.bus.is_heard:
-        _tell(live, call, ExecutionStatus.RECOVERED, is_replayed=True, execution_time=record.duration_s)
+        tell(live, call, ExecutionStatus.RECOVERED, is_replayed=True, execution_time=record.duration_s)
         live.bus.give_a_moment()
     if record.status is _COMPLETED:
         assert record.result is not None
@@ -250,7 +317,3 @@ async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes)
     error = recorded_error(record)
     mark_failed(scope, call.address, error)
     raise error
-
-
-def _tell(live: LiveState, call: Call, status: ExecutionStatus, **details: Any) -> None:
-    live.bus.publish(EventNotice(state_id=live.state_id, address=call.address, status=status, **details))

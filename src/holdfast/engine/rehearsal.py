@@ -137,6 +137,7 @@ class Rehearsal:
         over = Rehearsing(
             made=made,
             recorded=settled,
+            cut_off=latest.keys() - settled.keys(),
             starts={record.order for record in self._history.events()},
             sites=self._sites,
             entered=self._entered,

@@ -14,25 +14,29 @@ from typing import Any
 import msgspec
 
 from holdfast.artifacts.stored_values import Encoded, Pending, StoredValues
-from holdfast.backends.contract import Claim, Grant
+from holdfast.backends.contract import Claim, Grant, StateUpdate
 from holdfast.codec import frames
 from holdfast.engine.actors import Actor, HandlerActor
-from holdfast.engine.branches import branching
 from holdfast.engine.bus import EventBus
 from holdfast.engine.call import Call
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.environment import with_environment
 from holdfast.engine.lease import mark_ended, mark_running, new_holder
+from holdfast.engine.leaving import without_stop
+from holdfast.engine.limits import Limits
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import acquire
 from holdfast.engine.perform import perform_call
 from holdfast.engine.reading import decoded, read_history, require_end
+from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.state import ExecutionState
+from holdfast.engine.stoppable import stoppable
 from holdfast.engine.writer import Writer
 from holdfast.errors import Drift, DriftWarning, StateCorrupted, StateMismatch, UnknownState
 from holdfast.journal.address import is_top_level, parse
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
+from holdfast.journal.rollback import require_not_rolled_back
 from holdfast.journal.timeline import intact
 from holdfast.model import (
     End,
@@ -66,11 +70,15 @@ class Run(msgspec.Struct, kw_only=True):
     records_inputs: bool = True
     create: bool = True
     """False: the state must exist, as it does for whoever resumes it."""
+    goes_on: bool = True
+    """False: what is run is not the pipeline itself, but what undoes it."""
     new_timeline: MakeTimeline | None = None
     """Where it is not gone on with but run on from somewhere: what tells where, from the history as it then stands."""
     on_drift: OnDrift = OnDrift.WARN
     repeats_once: bool = False
     """Whether what is declared ``once`` may be executed again."""
+    limits: Limits = Limits()
+    """How it is retried, and what may stop it."""
 
 
 async def run_to_end(writer: Writer, run: Run) -> Any:
@@ -128,7 +136,7 @@ def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Clai
         status=StateStatus.RUNNING,
         created_at=now,
         updated_at=now,
-        metadata=with_environment(run.metadata, agent=reference),
+        metadata=run.limits.retry.kept_in(with_environment(run.metadata, agent=reference)),
         agent=reference,
         end=End(1, link),
     )
@@ -166,13 +174,24 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
             _require_same_run(run, live.history.first_event(), first)
             if run.new_timeline is not None:
                 await _begin_timeline(live, run.new_timeline)
-            elif grant.header.status is not StateStatus.RUNNING:
-                live.update_header(StateStatus.RUNNING)
+            elif run.goes_on:
+                require_not_rolled_back(live.history)
+            _mark_running(live, run.limits.retry)
+        run.limits.apply_to(live)
     except BaseException:
         live.release(None)
         raise
     ExecutionState.around(live)
     return live
+
+
+def _mark_running(live: LiveState, retry: RetryLevels) -> None:
+    """Say that the state is run again, and how it is retried from now on where that is said anew."""
+    metadata = without_stop(retry.kept_in(live.header.metadata))
+    live.retry = retry if retry.is_given else RetryLevels.recorded(metadata)
+    changed = None if metadata is live.header.metadata else metadata
+    if changed is not None or live.header.status is not StateStatus.RUNNING:
+        live.write_update(StateUpdate(at=live.clock.now(), status=StateStatus.RUNNING, metadata=changed))
 
 
 async def _begin_timeline(live: LiveState, make: MakeTimeline) -> None:
@@ -192,16 +211,13 @@ async def _go_on(run: Run, live: LiveState) -> Any:
     call = Call(run.actor, live.top.take(run.actor.label), args, run.kwargs, run.args)
     call.closes = True
     try:
-        with branching(loop):
-            result = await perform_call(live.top, call)
+        with run.limits.signals(live):
+            result = await stoppable(live, perform_call(live.top, call))
         if live.lease is not None:
             # What was given is the recorded result of the whole: a replaced one, or that of a fork.
             live.release(StateStatus.COMPLETED)
         _require_reached(live)
         return result
-    except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
-        live.release(StateStatus.INTERRUPTED)
-        raise
     finally:
         live.forget()
 

@@ -11,8 +11,10 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import UsageError
+from holdfast.model.records import Details
 
 if TYPE_CHECKING:
+    from holdfast.engine.call import Call
     from holdfast.engine.live import LiveState
 
 
@@ -27,18 +29,23 @@ class Start(NamedTuple):
     input: bytes | None
     artifacts: tuple[str, ...] = ()
     """The ids of the artifacts that the input names."""
+    attempt: int = 1
+    details: Details | None = None
+    """What every record of the call carries."""
 
 
 class Scope:
     """The inside of one call, of one branch, or (``prefix`` empty) of a state."""
 
     __slots__ = (
+        "call",
         "counts",
         "depth",
         "event",
         "failed",
         "has_new",
         "is_closed",
+        "is_cut_off",
         "is_mixed",
         "live",
         "parent",
@@ -71,6 +78,10 @@ class Scope:
         self.pending_start: Start | None = None
         """The start of the enclosing event until it is written. What encloses a written one is written."""
         self.is_closed = False
+        self.is_cut_off = False
+        """Whether the call was given up while it was going on: what it still does is not recorded any more."""
+        self.call: Call | None = None
+        """The call that this is the inside of, once it is executed."""
 
     def take(self, label: str) -> str:
         """The path of a call that is being made here: its label, numbered from the second one on."""
@@ -96,6 +107,25 @@ class Scope:
         scope = Scope(self.live, path + "::", self)
         scope.depth = self.depth + 1
         return scope
+
+    def is_inside(self, other: Scope) -> bool:
+        """Whether this is that scope, or stands somewhere inside it."""
+        above: Scope | None = self
+        while above is not None and above is not other:
+            above = above.parent
+        return above is not None
+
+    def cut_off(self) -> None:
+        """Give up the call that this is the inside of, although it goes on."""
+        self.is_closed = self.is_cut_off = self.live.has_cut_off = True
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether this, or anything that encloses it, was cut off."""
+        above: Scope | None = self
+        while above is not None and not above.is_cut_off:
+            above = above.parent
+        return above is not None
 
     def note_failed(self, address: str) -> None:
         event = self.event

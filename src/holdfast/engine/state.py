@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Self
+from collections.abc import Mapping
+from typing import Self, cast
 
 import msgspec
 
@@ -15,13 +16,17 @@ from holdfast.codec import frames
 from holdfast.engine.bus import EventBus
 from holdfast.engine.environment import with_environment
 from holdfast.engine.history_set import HistorySet
+from holdfast.engine.limits import Limits, check_seconds
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import take_lease
 from holdfast.engine.reading import read_history
+from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.snapshot import StateSnapshot
 from holdfast.engine.storage import Storage
+from holdfast.engine.usage_totals import usage_totals
 from holdfast.engine.validation import ValidationReport
 from holdfast.engine.values_of import values_of
+from holdfast.engine.watching import Checker
 from holdfast.engine.writer import writer_of
 from holdfast.errors import UnknownState, UsageError
 from holdfast.journal.address import nearest
@@ -32,14 +37,20 @@ from holdfast.journal.reachable import named_by
 from holdfast.journal.replay import Decision, decide
 from holdfast.keys import Encryption
 from holdfast.model import (
+    Budget,
     Checkpoint,
+    EventType,
+    InterruptReason,
+    InterruptSignal,
     OnDrift,
     RehearsalReport,
     ReplayMode,
+    RetryConfig,
     StateHeader,
     StateMetadata,
     StateStatus,
     Timeline,
+    UsageTotals,
     checked_state_id,
 )
 from holdfast.model.header import utc
@@ -64,8 +75,12 @@ class ExecutionState:
         event_bus: EventBus | None = None,
         record_inputs: bool = True,
         on_drift: OnDrift | str = OnDrift.WARN,
+        default_retry_config: RetryConfig | None = None,
+        retry_config_by_actor_type: Mapping[EventType, RetryConfig] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         backend = state_backend or MemoryStateBackend()
+        limits = Limits(retry=RetryLevels(default_retry_config, retry_config_by_actor_type), budget=budget)
         state_id = uuid.uuid4().hex if state_id is None else checked_state_id(state_id)
         now = utc(time.time())
         header = StateHeader(
@@ -73,7 +88,7 @@ class ExecutionState:
             status=StateStatus.RUNNING,
             created_at=now,
             updated_at=now,
-            metadata=with_environment(metadata or StateMetadata()),
+            metadata=limits.retry.kept_in(with_environment(metadata or StateMetadata())),
         )
         self._hold(
             LiveState(
@@ -86,8 +101,10 @@ class ExecutionState:
                 records_inputs=record_inputs,
                 is_stored=False,
                 on_drift=OnDrift(on_drift),
+                retry=limits.retry,
             )
         )
+        limits.apply_to(self._live)
 
     def _hold(self, live: LiveState) -> None:
         self._live = live
@@ -115,12 +132,13 @@ class ExecutionState:
         event_bus: EventBus | None = None,
         record_inputs: bool = True,
         on_drift: OnDrift | str = OnDrift.WARN,
+        budget: Budget | None = None,
     ) -> Self:
         """Take up a stored state. Looking at it needs no lease; the first new event takes one.
 
         It is taken up where it stands; or at an event, so that this and all that started after it runs again
         (``resume_from_address``); or as it stood at a checkpoint, or on another of its timelines. Then the first write
-        begins a new timeline, and the old one stays in the journal.
+        begins a new timeline, and the old one stays in the journal. What was configured for its retries counts again.
 
         Raises UnknownState, UnknownAddress, AmbiguousAddress, UnknownCheckpoint or UnknownTimeline, with what is known.
         """
@@ -143,7 +161,9 @@ class ExecutionState:
             mode=replay_mode,
             records_inputs=record_inputs,
             on_drift=OnDrift(on_drift),
+            retry=RetryLevels.recorded(header.metadata),
         )
+        Limits(budget=budget).apply_to(live)
         live.next_timeline = new
         live.resume_from_address = None if new is None else new.address or None
         return cls.around(live)
@@ -175,6 +195,7 @@ class ExecutionState:
             bus=event_bus or EventBus(),
             mode=replay_mode,
             is_stored=False,
+            retry=RetryLevels.recorded(snapshot.header.metadata),
         )
         if snapshot.artifacts:
             live.brought_along = snapshot.artifacts
@@ -234,6 +255,52 @@ class ExecutionState:
     def validation(self) -> ValidationReport | None:
         """What differed, in ReplayMode.VALIDATION; None in the other modes."""
         return self._live.validation
+
+    @property
+    def default_retry_config(self) -> RetryConfig | None:
+        """How calls are retried of which nothing else says it."""
+        return self._live.retry.default
+
+    @property
+    def retry_config_by_actor_type(self) -> dict[EventType, RetryConfig]:
+        return dict(self._live.retry.by_type)
+
+    @property
+    def usage(self) -> UsageTotals:
+        """What its model calls have used, on all timelines, and what replay has saved."""
+        live = self._live
+        return usage_totals(live.history.intact_journal(), live.metadata_with_saved())
+
+    def request_interrupt(
+        self,
+        reason: InterruptReason | str = InterruptReason.REQUESTED,
+        message: str = "",
+        triggered_by: str = "",
+        save_checkpoint: bool = True,
+    ) -> None:
+        """Stop what goes on in this state, from any thread; where nothing does, the next event.
+
+        Code that awaits is cancelled at once. The state is left as interrupted, with the reason and the time, and a
+        checkpoint unless that is not wanted. Whoever awaits the event or the run gets ExecutionInterrupted. Load the
+        state again, or run again, to go on.
+        """
+        self._live.stopper.request(InterruptSignal(str(reason), message, triggered_by, save_checkpoint))
+
+    def set_interrupt_checker(self, checker: Checker | None) -> None:
+        """Ask a function, plain or async, before every event and every 50 ms, whether to stop; None: no more.
+
+        It says so by True or an InterruptSignal. One that raises is reported to the log ``holdfast.interrupts``, and
+        the run goes on.
+        """
+        if checker is not None and not callable(cast(object, checker)):
+            raise UsageError(f"{checker!r} cannot be asked whether to stop.", "Give a function.")
+        self._live.watch.set_checker(checker)
+
+    def set_timeout(self, seconds: float | None) -> None:
+        """Interrupt what goes on in this state after so many seconds from now; None: no more. Results that are there
+        by then are kept."""
+        check_seconds(seconds)
+        self._live.watch.set_timeout(seconds)
 
     def should_skip_event(self, address: str) -> bool:
         """Whether a call at this address would be given its recorded outcome."""

@@ -7,15 +7,20 @@ could all be waiting for one more.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
+import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from holdfast.engine.scope import current_scope
+from holdfast.engine.stopping import Stoppable, Stopped
 from holdfast.errors import UsageError
 
 R = TypeVar("R")
+
+log = logging.getLogger("holdfast.interrupts")
 
 _UNBOUNDED = 1_000_000
 _pool = ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="holdfast-plain")
@@ -33,7 +38,14 @@ async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: d
             # A future cannot carry one: whoever awaits it would wait for ever.
             raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
 
-    return await loop.run_in_executor(_pool, run)
+    future = _pool.submit(run)
+    try:
+        return await asyncio.wrap_future(future, loop=loop)
+    except asyncio.CancelledError:
+        if not future.cancelled() and not future.done():
+            name = getattr(function, "__qualname__", repr(function))
+            log.warning("%s was given up, and goes on in its thread: what it gives is not recorded.", name)
+        raise
 
 
 def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | None) -> R:
@@ -50,6 +62,18 @@ def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | Non
     if loop is None:
         return asyncio.run(coro)
     # The scope has been taken already: the task that carries the call must not become a branch of it.
+    scope = current_scope.get()
     context = contextvars.copy_context()
     context.run(current_scope.set, None)
-    return context.run(asyncio.run_coroutine_threadsafe, coro, loop).result()
+    future = context.run(asyncio.run_coroutine_threadsafe, coro, loop)
+    if scope is None:
+        return future.result()
+    tasks = scope.live.stopper.tasks
+    tasks[cast("Stoppable", future)] = scope
+    try:
+        return future.result()
+    except concurrent.futures.CancelledError:
+        # An Exception, unlike that of asyncio: plain code must not take it for a failure of the call.
+        raise Stopped from None
+    finally:
+        tasks.pop(cast("Stoppable", future), None)

@@ -37,7 +37,8 @@ class Capture(StrEnum):
 def with_environment(
     metadata: StateMetadata, before: StateMetadata | None = None, *, agent: str | None = None
 ) -> StateMetadata:
-    """The metadata with the environment of this process, or the one that was captured before.
+    """The metadata with the environment of this process, or the one that was captured before, and with what is kept
+    beside it: people say tags and descriptions anew, and not that.
 
     ``agent`` is where the agent of the run was declared, 'module:name' or 'file.py:name'. What its folder says of git
     counts, and only where that is in no repository, what the working folder says.
@@ -47,6 +48,9 @@ def with_environment(
     # Not by `replace`, which would check every version of every package again for each run: what is captured is made of
     # text that JSON can hold, and what was given has been checked.
     msgspec.structs.force_setattr(captured, "environment", {**environment, **metadata.environment})
+    if before is not None:
+        for place in ("settings", "replayed"):
+            msgspec.structs.force_setattr(captured, place, {**getattr(before, place), **getattr(metadata, place)})
     return captured
 
 

@@ -1,0 +1,30 @@
+"""What must hold before a call is executed: nobody wants the run to stop, and its budget allows the call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import BudgetExceeded
+from holdfast.model import InterruptReason, InterruptSignal, StateStatus
+
+if TYPE_CHECKING:
+    from holdfast.engine.call import Call
+    from holdfast.engine.scope import Scope
+
+
+async def require_allowed(scope: Scope, call: Call, encoded: bytes) -> None:
+    """Count a call that is about to be executed; where that must not be, stop the run with the reason instead."""
+    live = scope.live
+    if live.watch.checker is not None:
+        await live.watch.ask()
+        if live.is_stopping:
+            await live.stopper.meet(scope)
+    if live.tally is None:
+        return
+    why = live.tally.exceeded_by(call.address, encoded)
+    if why is None:
+        live.tally.took(call.address, encoded)
+        return
+    signal = InterruptSignal(InterruptReason.BUDGET, f"{call.address} was not executed: {why}.", is_graceful=True)
+    error = BudgetExceeded(live.state_id, str(signal.reason), signal.message)
+    await live.stopper.stop_here(signal, StateStatus.INTERRUPTED, error)

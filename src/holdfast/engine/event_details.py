@@ -1,0 +1,34 @@
+"""What is recorded of an outcome beside what every outcome has: keys of effects, what undoes it, what a model used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine.usage_hooks import usage_of
+from holdfast.model import Details, EventType, Settled
+
+if TYPE_CHECKING:
+    from holdfast.engine.call import Call
+    from holdfast.engine.scope import Start
+
+
+def details_of(call: Call, start: Start, result: Any) -> Details | None:
+    """The details of a result; None where there is nothing to say."""
+    actor = call.actor
+    usage = usage_of(result) if actor.event_type is EventType.LLM_CALL else None
+    undo = "" if actor.undo is None else name_of_undo(actor.undo)
+    if usage is None and not undo:
+        return start.details
+    return Details(key=call.key, undo=undo, usage=usage)
+
+
+def details_of_failure(call: Call, start: Start) -> Details | None:
+    """The details of a failure for good: whether what is declared ``once`` was executed at all."""
+    if not call.actor.once:
+        return None
+    return start.details if call.has_run else Details(key=call.key, settled=Settled.NOT_EXECUTED)
+
+
+def name_of_undo(undo: Any) -> str:
+    """What a function or an actor that undoes something is called."""
+    return str(getattr(undo, "name", None) or getattr(undo, "__name__", None) or type(undo).__name__)

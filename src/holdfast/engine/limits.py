@@ -1,0 +1,74 @@
+"""What a run is held to, as it was asked for: how calls are retried, and what may stop it."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.engine.live import LiveState
+from holdfast.engine.retry_levels import RetryLevels
+from holdfast.engine.signals import handling_signals
+from holdfast.engine.watching import Checker
+from holdfast.errors import UsageError
+from holdfast.journal.tally import Tally, running_s
+from holdfast.model import Budget
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How calls are retried, and what may stop a run."""
+
+    retry: RetryLevels = RetryLevels()
+    timeout_s: float | None = None
+    deadline: datetime | None = None
+    budget: Budget | None = None
+    checker: Any = None
+    handles_signals: bool = False
+
+    def __post_init__(self) -> None:
+        check_seconds(self.timeout_s)
+        if self.deadline is not None and _as_utc(self.deadline) is None:
+            raise UsageError(
+                f"{self.deadline!r} is no deadline of a run.",
+                "Give a datetime with a time zone: `datetime.now(UTC) + …`.",
+            )
+        if self.budget is not None and not isinstance(cast(object, self.budget), Budget):
+            raise UsageError(f"{self.budget!r} is no budget of a run.", "Give a Budget.")
+        if self.checker is not None and not callable(self.checker):
+            raise UsageError(f"{self.checker!r} cannot be asked whether to stop.", "Give a function.")
+
+    def apply_to(self, live: LiveState) -> None:
+        """Hold a run that is about to go on to these limits."""
+        records = live.history.records
+        left_s = [] if self.timeout_s is None else [self.timeout_s]
+        deadline = None if self.deadline is None else _as_utc(self.deadline)
+        if deadline is not None:
+            left_s.append(deadline.timestamp() - live.clock.now())
+        if self.budget is not None and not self.budget.is_empty:
+            live.tally = Tally(self.budget, records)
+            live.is_guarded = True
+            if self.budget.wall_time_s is not None:
+                live.watch.set_wall_time(self.budget.wall_time_s, running_s(records))
+        if left_s:
+            live.watch.set_timeout(max(0.0, min(left_s)))
+        if self.checker is not None:
+            live.watch.set_checker(cast("Checker", self.checker))
+
+    def signals(self, live: LiveState) -> AbstractContextManager[None]:
+        """While this lasts, SIGINT and SIGTERM stop the run, if that was asked for."""
+        return handling_signals(live) if self.handles_signals else nullcontext()
+
+
+def check_seconds(value: object) -> None:
+    """Raises UsageError for what is neither None nor a time that something may take."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 < cast(float, value) < math.inf):
+        raise UsageError(f"A run cannot be given {value!r} seconds.", "Give a number, more than 0.")
+
+
+def _as_utc(deadline: object) -> datetime | None:
+    is_aware = isinstance(deadline, datetime) and deadline.tzinfo is not None
+    return cast("datetime", deadline).astimezone(UTC) if is_aware else None

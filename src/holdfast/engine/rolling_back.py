@@ -1,0 +1,151 @@
+"""Rolling a run back: everything it has done that something undoes is undone, from the newest to the oldest.
+
+It is an agent of its own in the same state, whose calls are the functions that undo. So it is as durable as the run
+was: what is undone is not undone again, however often the rollback is stopped, and what fails is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.artifacts.stored_values import StoredValues
+from holdfast.backends.contract import StateUpdate
+from holdfast.engine.actors import Actor, FunctionActor, with_undo
+from holdfast.engine.bus import EventBus
+from holdfast.engine.call import Call
+from holdfast.engine.event_details import name_of_undo
+from holdfast.engine.limits import Limits
+from holdfast.engine.live import LiveState
+from holdfast.engine.opening import take_lease
+from holdfast.engine.perform import perform_call
+from holdfast.engine.reading import read_history
+from holdfast.engine.retry_levels import RetryLevels
+from holdfast.engine.state import ExecutionState
+from holdfast.engine.stoppable import stoppable
+from holdfast.engine.writer import Writer
+from holdfast.errors import OutcomeUnknown, UsageError
+from holdfast.journal.address import SEPARATOR, parse
+from holdfast.journal.history import History
+from holdfast.journal.rollback import ROLLBACK, rollback_key, to_undo, unknown_effects
+from holdfast.model import EventRecord, EventType, ReplayMode, StateHeader, StateStatus
+from holdfast.model.interrupts import ROLLED_BACK
+
+
+async def roll_back(
+    writer: Writer, stored: StoredValues, header: StateHeader, bus: EventBus, limits: Limits
+) -> list[str]:
+    """Undo what a run has done, and give the addresses of that, in the order of undoing. Raises what an undo raises."""
+    history, link = read_history(header, await writer.read(header.state_id), stored)
+    _require_can_be_undone(header, history)
+    live = LiveState(
+        writer=writer,
+        stored=stored,
+        header=header,
+        history=history,
+        link=link,
+        bus=bus,
+        mode=ReplayMode.NORMAL,
+        retry=RetryLevels.recorded(header.metadata),
+    )
+    await asyncio.to_thread(take_lease, live)
+    try:
+        _require_can_be_undone(live.header, live.history)
+        undoing = [(record, _undo_of(record)) for record in _own(live.header, live.history)]
+        stopped = {"reason": ROLLED_BACK, "at": live.clock.now()}
+        metadata = msgspec.structs.replace(live.header.metadata, stopped=stopped)
+        live.write_update(StateUpdate(at=live.clock.now(), status=StateStatus.RUNNING, metadata=metadata))
+        limits.apply_to(live)
+    except BaseException:
+        live.release(None)
+        raise
+    ExecutionState.around(live)
+    return await _undo_all(live, limits, undoing)
+
+
+async def _undo_all(live: LiveState, limits: Limits, undoing: list[tuple[EventRecord, Actor[..., Any]]]) -> list[str]:
+    live.loop = asyncio.get_running_loop()
+    first = live.history.first_event()
+    assert first is not None
+
+    async def undo_each() -> list[str]:
+        for record, undo in undoing:
+            await _call(live, record, undo)
+        return [record.address for record, _ in undoing]
+
+    # It stands beside the run, and in the place of nothing that is recorded.
+    live.top.has_new = True
+    actor: Actor[..., Any] = FunctionActor(undo_each, EventType.AGENT_CALL, name=ROLLBACK)
+    actor = actor.options(key=rollback_key(first.address))
+    call = Call(actor, live.top.take(actor.label), (), {}, ())
+    try:
+        with limits.signals(live):
+            undone = await stoppable(live, perform_call(live.top, call))
+        live.release(StateStatus.FAILED)
+        return undone
+    except Exception:
+        if live.lease is not None:
+            live.release(StateStatus.FAILED)
+        raise
+    finally:
+        live.forget()
+
+
+async def _call(live: LiveState, record: EventRecord, undo: Actor[..., Any]) -> None:
+    """Undo one result: a call with the path of what it undoes as its key."""
+    if record.input is None:
+        raise UsageError(
+            f"{record.address} cannot be undone: its input is not recorded.", "Undo it by hand, and settle the rest."
+        )
+    recorded = await live.stored.decode_record(record.input, record.artifacts)
+    args, kwargs = undo.arguments_of(recorded)
+    if _takes_result(undo.function):
+        assert record.result is not None
+        kwargs = {**kwargs, "result": await live.stored.decode_record(record.result, record.artifacts)}
+    keyed = undo.options(key=record.address.rpartition(SEPARATOR)[0])
+    await keyed(*args, **kwargs)
+
+
+def _takes_result(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    return "result" in inspect.signature(function).parameters
+
+
+def _undo_of(record: EventRecord) -> Actor[..., Any]:
+    """The actor that undoes a result. Raises UsageError where this process does not have it."""
+    address = parse(record.address)
+    actor = with_undo.get((address.name, address.event_type))
+    assert record.details is not None
+    if actor is None or actor.undo is None:
+        raise UsageError(
+            f"{record.address} is undone by {record.details.undo!r}, and no actor {address.name!r} with an undo is "
+            "declared here.",
+            "Import the module that declares it, and roll back again.",
+        )
+    if isinstance(actor.undo, Actor):
+        return cast("Actor[..., Any]", actor.undo)
+    return FunctionActor(actor.undo, EventType.TOOL_CALL, name=name_of_undo(actor.undo))
+
+
+def _own(header: StateHeader, history: History) -> list[EventRecord]:
+    """What this state has done itself: what a fork shares was done by others, who may still need it."""
+    shared = max((base.last for base in header.bases), default=0)
+    return [record for record in to_undo(history) if record.seq > shared]
+
+
+def _require_can_be_undone(header: StateHeader, history: History) -> None:
+    if header.status is StateStatus.COMPLETED:
+        raise UsageError(
+            f"State {header.state_id!r} has completed, and only a run that did not is rolled back.",
+            "Undo what it has done by other runs.",
+        )
+    if history.first_event() is None:
+        raise UsageError(f"State {header.state_id!r} has no events.", "There is nothing to undo.")
+    unknown = unknown_effects(history)
+    if unknown:
+        raise OutcomeUnknown(unknown[0].address, header.state_id)

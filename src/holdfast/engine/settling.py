@@ -1,0 +1,95 @@
+"""What a person says of a call that is declared ``once`` and was cut off, put on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.artifacts.stored_values import StoredValues
+from holdfast.backends.contract import StateUpdate
+from holdfast.engine.bus import EventBus
+from holdfast.engine.effects import recorded_key, said_of
+from holdfast.engine.live import LiveState, failure_of
+from holdfast.engine.opening import take_lease
+from holdfast.engine.reading import read_history
+from holdfast.engine.replacement import NOTHING
+from holdfast.engine.writer import Writer
+from holdfast.errors import AmbiguousAddress, EventFailed, UnknownAddress, UsageError
+from holdfast.journal.address import matching, nearest, nearest_ends
+from holdfast.journal.history import History
+from holdfast.journal.rollback import unknown_effects
+from holdfast.model import Details, EventRecord, ExecutionStatus, Settled, StateHeader, StateStatus
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a call: exactly one of three."""
+
+    happened: Any = NOTHING
+    """It did its work, and this is its result."""
+    again: bool = False
+    """It did not, and is executed when the run is taken up."""
+    failed: str | None = None
+    """It failed, for this reason."""
+    by: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.happened is not NOTHING) + self.again + (self.failed is not None) != 1:
+            raise UsageError(
+                "There is no telling what became of the call.",
+                "Say one of three: `happened=` with its result, `again=True`, or `failed=` with the reason.",
+            )
+
+
+def settle(writer: Writer, stored: StoredValues, header: StateHeader, at: str | None, word: Word) -> str:
+    """Record what became of a call, and give its address. Raises what ``Holdfast.settle`` says."""
+    history, link = read_history(header, writer.backend.read(header.state_id), stored)
+    _find(history, at)
+    live = LiveState(writer=writer, stored=stored, header=header, history=history, link=link, bus=EventBus())
+    take_lease(live)
+    try:
+        # Under the lease, since another person may have said it in the meantime.
+        record = _find(live.history, at)
+        others = [each for each in unknown_effects(live.history) if each.address != record.address]
+        update = StateUpdate(
+            at=live.clock.now(), status=StateStatus.AWAITING if others else StateStatus.PAUSED, releases=True
+        )
+        _write(live, record, word, update)
+        return record.address
+    except BaseException:
+        live.release(None)
+        raise
+    finally:
+        live.forget()
+
+
+def _find(history: History, at: str | None) -> EventRecord:
+    unknown = {record.address: record for record in unknown_effects(history)}
+    if not unknown:
+        raise UsageError(
+            f"State {history.state_id!r} has no call whose outcome is unknown.", "There is nothing to settle: run it."
+        )
+    found = list(unknown) if at is None else matching(at, unknown.keys())
+    if not found:
+        assert at is not None
+        raise UnknownAddress(at, history.state_id, nearest(at, unknown) or nearest_ends(at, unknown))
+    if len(found) > 1:
+        raise AmbiguousAddress(at or "", history.state_id, tuple(found))
+    return unknown[found[0]]
+
+
+def _write(live: LiveState, record: EventRecord, word: Word, update: StateUpdate) -> None:
+    key, by = recorded_key(record), word.by
+    more: dict[str, Any] = {}
+    if word.happened is not NOTHING:
+        status, settled = ExecutionStatus.COMPLETED, Settled.HAPPENED
+        encoded, pending = live.stored.encode(word.happened, "happened")
+        ids = live.put_artifacts_now(pending) if pending else ()
+        more = {"result": encoded, "artifacts": tuple(dict.fromkeys((*record.artifacts, *ids)))}
+    elif word.again:
+        status, settled = ExecutionStatus.CANCELLED, Settled.AGAIN
+    else:
+        status, settled = ExecutionStatus.FAILED, Settled.FAILED
+        more = {"error": failure_of(EventFailed(record.address, word.failed or "somebody said so"))}
+    details = Details(key=key, settled=settled, by=by)
+    live.write_event(lambda seq, now: said_of(record, seq, now, status, details, **more), update)
