@@ -30,11 +30,12 @@ class Checking(Running):
     ) -> Checked:
         """Execute stored runs again and compare with what is recorded; nothing is recorded, and no lease is taken.
 
-        Tools and models are really called, so their effects happen again: ``rehearse`` is the one without effects. What
-        is compared follows the determinism of each actor. ``states`` is an id, some ids or headers, or None for all
-        states of the store. The report has ``.mismatches``, each with its address and the differing places, and
-        ``.exit_code``. Of several states one that cannot be checked is in the report; of one alone it is raised:
-        UnknownState, AgentNotFound, UsageError for a state of the explicit form.
+        Tools and models are really called, so their effects happen again, but for what is declared ``once``, which is
+        given as it is recorded: ``rehearse`` is the one without effects. What is compared follows the determinism of
+        each actor. ``states`` is an id, some ids or headers, or None for all states of the store. The report has
+        ``.mismatches``, each with its address and the differing places, and ``.exit_code``. Of several states one that
+        cannot be checked is in the report; of one alone it is raised: UnknownState, AgentNotFound, UsageError for a
+        state of the explicit form.
         """
         mode = ReplayMode(mode)
         if mode not in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL):

@@ -16,9 +16,10 @@ async def require_allowed(scope: Scope, call: Call, encoded: bytes) -> None:
     """Count a call that is about to be executed; where that must not be, stop the run with the reason instead."""
     live = scope.live
     if live.watch.checker is not None:
-        await live.watch.ask()
-        if live.is_stopping:
-            await live.stopper.meet(scope)
+        with live.stopper.nothing_is_executed(scope):
+            await live.watch.ask()
+            if live.is_stopping:
+                await live.stopper.meet(scope)
     if live.tally is None:
         return
     why = live.tally.exceeded_by(call.address, encoded)
@@ -27,4 +28,4 @@ async def require_allowed(scope: Scope, call: Call, encoded: bytes) -> None:
         return
     signal = InterruptSignal(InterruptReason.BUDGET, f"{call.address} was not executed: {why}.", is_graceful=True)
     error = BudgetExceeded(live.state_id, str(signal.reason), signal.message)
-    await live.stopper.stop_here(signal, StateStatus.INTERRUPTED, error)
+    await live.stopper.stop_here(scope, signal, StateStatus.INTERRUPTED, error)

@@ -10,6 +10,8 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.engine.failures import causes_of
 from holdfast.engine.live import failure_of
 from holdfast.engine.notices import tell
@@ -26,7 +28,7 @@ GRACE_S = 1.0
 """How long tasks that were cancelled have for their cleaning up."""
 
 
-async def take_up(live: LiveState, call: Call, record: EventRecord) -> None:
+async def take_up(scope: Scope, call: Call, record: EventRecord) -> None:
     """Go on with a call that has a record: the attempt that is due, after what is left of the wait for it."""
     call.attempt = next_attempt(record)
     details = record.details
@@ -34,7 +36,7 @@ async def take_up(live: LiveState, call: Call, record: EventRecord) -> None:
         return
     call.spent_s = details.spent_s if record.status is not ExecutionStatus.FAILED else 0.0
     if details.due_at:
-        await _wait(live, remaining_wait_s(details.due_at, details.delay_s, live.clock.now()))
+        await _wait(scope, remaining_wait_s(details.due_at, details.delay_s, scope.live.clock.now()))
 
 
 async def try_again(
@@ -55,6 +57,7 @@ async def try_again(
         spent_s=spent_s,
         spread=random.random(),
         now=live.clock.now(),
+        total_timeout_s=actor.total_timeout_s,
     )
     if delay_s is None:
         return None
@@ -75,17 +78,26 @@ async def try_again(
         live.bus.give_a_moment()
     call.attempt += 1
     again = start._replace(attempt=call.attempt, details=details)
-    inside = scope.inside(call.path)
+    inside = inside_of_attempt(scope, call)
     try:
-        await _wait(live, delay_s)
+        await _wait(scope, delay_s)
     except asyncio.CancelledError:
         await cut_off(scope, call, again, 0.0)
         raise
-    again = again._replace(at=live.clock.now(), details=None)
+    again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
     inside.pending_start = again
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     return inside, again
+
+
+def inside_of_attempt(scope: Scope, call: Call) -> Scope:
+    """The inside of the attempt of a call that is made now."""
+    inside = scope.inside(call.path)
+    if call.attempt > 1:
+        # Its code may go another way than that of the attempts before.
+        inside.tried_again = 0
+    return inside
 
 
 async def cut_off(scope: Scope, call: Call, start: Start, duration_s: float) -> None:
@@ -94,17 +106,19 @@ async def cut_off(scope: Scope, call: Call, start: Start, duration_s: float) -> 
     It is executed when it is reached again.
     """
     live = scope.live
-    status = ExecutionStatus.INTERRUPTED if live.is_stopping else ExecutionStatus.CANCELLED
+    status = ExecutionStatus.INTERRUPTED if live.stopper.is_wanted else ExecutionStatus.CANCELLED
     call.execution_time = duration_s
     if live.lease is not None and live.can_be_left and not (live.has_cut_off and scope.is_given_up):
         details = start.details
-        if details is None and call.attempt > 1:
-            details = Details(spent_s=time_spent(live, call))
+        if call.attempt > 1:
+            details = msgspec.structs.replace(details or Details(), spent_s=time_spent(live, call))
         durable = live.write_outcome(*(scope, start, status, live.clock.now(), duration_s), details=details)
         if durable is not None:
             await durable
     if live.bus.is_heard:
         tell(live, call, status, execution_time=duration_s)
+        if not live.is_stopping:
+            live.bus.give_a_moment()
 
 
 def time_spent(live: LiveState, call: Call) -> float:
@@ -123,15 +137,12 @@ async def end_tasks(live: LiveState, child: Scope) -> None:
             child.cut_off()
 
 
-async def _wait(live: LiveState, delay_s: float) -> None:
+async def _wait(scope: Scope, delay_s: float) -> None:
     """Wait for the next attempt. A run that is being stopped does not wait for it."""
     if delay_s <= 0:
         return
-    stopper = live.stopper
-    stopper.waiting += 1
-    try:
+    live = scope.live
+    with live.stopper.nothing_is_executed(scope):
         if live.is_stopping:
-            stopper.look()
+            live.stopper.look()
         await live.clock.sleep(delay_s)
-    finally:
-        stopper.waiting -= 1

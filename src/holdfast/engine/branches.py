@@ -38,7 +38,7 @@ class _Factory:
         """An async generator is used for the first time: a run that is stopped closes those that it has opened."""
         scope = current_scope.get()
         if scope is not None:
-            scope.live.generators.add(generator)
+            scope.live.generators[generator] = scope
         if self.hooks.firstiter is not None:
             self.hooks.firstiter(generator)
 

@@ -71,9 +71,10 @@ def recorded_key(record: EventRecord | None) -> str:
 
 
 def is_unknown(record: EventRecord) -> bool:
-    """Whether nobody has said what became of a call that is declared ``once``, has started, and gave no result."""
-    is_said = record.details is not None and bool(record.details.settled)
-    return record.status is not ExecutionStatus.COMPLETED and not is_said
+    """Whether a call that is declared ``once`` has started, gave no result, and nobody has said that it may run
+    again."""
+    may_run = record.details is not None and record.details.settled in (Settled.AGAIN, Settled.NOT_EXECUTED)
+    return record.status is not ExecutionStatus.COMPLETED and not may_run
 
 
 async def probed(scope: Scope, call: Call, record: EventRecord) -> Happened | None:
@@ -116,6 +117,7 @@ async def _await_a_person(scope: Scope, call: Call, record: EventRecord) -> None
         live.write_event(lambda seq, now: _awaiting(record, seq, now))
     message = f"{call.address} is declared once, was cut off, and may or may not have done its work."
     await live.stopper.stop_here(
+        scope,
         InterruptSignal(InterruptReason.UNKNOWN_OUTCOME, message, is_graceful=True),
         StateStatus.AWAITING,
         OutcomeUnknown(call.address, live.state_id),
@@ -141,6 +143,7 @@ def said_of(
         fingerprint=record.fingerprint,
         input=record.input,
         artifacts=record.artifacts,
+        beside=record.beside,
         details=details,
     )
     return msgspec.structs.replace(said, **more)

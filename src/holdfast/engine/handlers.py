@@ -19,6 +19,8 @@ async def run_handler(child: Scope, call: Call) -> Any:
     child.call = call
     if actor.is_agent:
         live.agents_under_way += 1
+        if live.is_stopping:
+            live.stopper.look()
     token = current_scope.set(child)
     try:
         if actor.preconditions:

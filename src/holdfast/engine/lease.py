@@ -176,7 +176,7 @@ class LeaseKeeper:
         except HoldfastError:
             return  # The store does not answer: the next turn asks again.
         for (live, _), wish in zip(held, wishes, strict=True):
-            if wish is not None and not live.is_stopping:
+            if wish is not None and not live.stopper.is_cancelling:
                 live.stopper.request(_signal_in(wish))
 
     def renew(self, states: list[LiveState]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.backends.contract import StateUpdate
 from holdfast.engine.opening import take_lease
+from holdfast.engine.scope import current_scope
 from holdfast.engine.stopping import cancel, leave_behind
 from holdfast.model import InterruptSignal, StateMetadata, StateStatus
 from holdfast.model.interrupts import to_plain
@@ -30,8 +31,11 @@ async def leave_stopped(live: LiveState) -> None:
     try:
         await _close_all(live)
     finally:
-        stopper.is_over = True
-        mark_stopped(live, stopper.signal, stopper.status)
+        try:
+            mark_stopped(live, stopper.signal, stopper.status)
+        finally:
+            stopper.tell_others()
+    live.bus.give_a_moment()
 
 
 def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus = StateStatus.INTERRUPTED) -> None:
@@ -67,10 +71,14 @@ async def _close_all(live: LiveState) -> None:
             leave_behind(task)
             log.warning("State %s: %s ignores its cancellation, and is left behind.", live.state_id, task.get_name())
     live.has_cut_off = True
-    for generator in list(live.generators):
+    for generator, scope in list(live.generators.items()):
+        # In its own scope, which is closed: its cleaning up calls nothing that could be recorded or executed any more.
+        token = current_scope.set(scope)
         try:
             async with asyncio.timeout(GRACE_S):
                 await generator.aclose()
         except Exception:
             # One that is running is in a task that was left behind; any other has failed at its own cleaning up.
             log.exception("State %s: %s could not be closed.", live.state_id, generator)
+        finally:
+            current_scope.reset(token)

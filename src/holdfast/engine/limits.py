@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -27,6 +28,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     checker: Any = None
     handles_signals: bool = False
+    on_first_signal: Callable[[], None] | None = None
+    """Called when the first signal has come, and what is being executed is finished."""
 
     def __post_init__(self) -> None:
         check_seconds(self.timeout_s)
@@ -42,6 +45,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def apply_to(self, live: LiveState) -> None:
         """Hold a run that is about to go on to these limits."""
+        live.on_first_signal = self.on_first_signal
         records = live.history.records
         left_s = [] if self.timeout_s is None else [self.timeout_s]
         deadline = None if self.deadline is None else _as_utc(self.deadline)

@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -142,8 +142,10 @@ class LiveState:
         """How many of the calls under way are agents, which execute nothing but their own code."""
         self.has_cut_off = False
         """Whether any call was given up while it was going on, and may still do something."""
-        self.generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
-        """The async generators that were opened inside the run."""
+        self.generators: WeakKeyDictionary[AsyncGenerator[Any, Any], Scope] = WeakKeyDictionary()
+        """The async generators that were opened inside the run, with where that was."""
+        self.on_first_signal: Callable[[], None] | None = None
+        """Called when a signal has stopped the run gracefully: a person may want to know that it takes a while."""
         self.tally: Tally | None = None
         """What of its budget the run has used, where it has one."""
         self.saved = Saved()

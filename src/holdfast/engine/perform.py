@@ -17,7 +17,7 @@ from holdfast.codec import values
 from holdfast.codec.secret_search import secrets_in
 from holdfast.codec.secrets import MARK as SECRET_MARK
 from holdfast.engine.allowed import require_allowed
-from holdfast.engine.attempts import cut_off, take_up, try_again
+from holdfast.engine.attempts import cut_off, inside_of_attempt, take_up, try_again
 from holdfast.engine.call import Call
 from holdfast.engine.compare import compare
 from holdfast.engine.drift import check_ended, check_given, check_going_on, check_new
@@ -216,13 +216,15 @@ async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) 
         scope.tried_again = record.order
     if live.lease is None:
         take_lease(live)
-    if call.actor.once and is_unknown(record) and not live.repeats_once:
+    call.key = recorded_key(record)
+    # A run is claimed with the start of its agent, of which nothing has been executed by that.
+    is_claimed = call.closes and record.seq == 1
+    if call.actor.once and is_unknown(record) and not is_claimed and not live.repeats_once:
         found = await probed(scope, call, record)
         if found is not None:
             await settle_happened(live, record, found)
             return found
-    call.key = recorded_key(record)
-    await take_up(live, call, record)
+    await take_up(scope, call, record)
     return None
 
 
@@ -258,7 +260,9 @@ async def _begin(
     if actor.once:
         call.key = call.key or new_key(live, call.address)
         start = start._replace(details=Details(key=call.key))
-    child = scope.inside(call.path)
+    elif call.spent_s:
+        start = start._replace(details=Details(spent_s=call.spent_s))
+    child = inside_of_attempt(scope, call)
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
     return child, start

@@ -163,6 +163,7 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
         records_inputs=run.records_inputs,
         holder=claim.holder,
         on_drift=run.on_drift,
+        retry=run.limits.retry,
     )
     live.repeats_once = run.repeats_once
     live.begin_writing(grant.lease)

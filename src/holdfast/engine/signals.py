@@ -1,6 +1,7 @@
 """SIGINT and SIGTERM for programs that ask for it: the first one ends the run gracefully, the second one at once.
 
-Before that, and behind the second one, the signals do what they did before the run.
+All runs on one loop that asked for it are told. Behind the second one, and behind the last run, the signals do what
+they did before.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from holdfast.errors import UsageError
 from holdfast.model import InterruptReason, InterruptSignal
@@ -21,40 +23,60 @@ if TYPE_CHECKING:
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
+class _Handling:
+    """The signals of a loop, while runs go on there that asked for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._before = {number: signal.getsignal(number) for number in HANDLED}
+        self._told = 0
+        self.states: list[LiveState] = []
+        for number in HANDLED:
+            loop.add_signal_handler(number, self._stop, number)
+
+    def _stop(self, number: signal.Signals) -> None:
+        self._told += 1
+        is_first = self._told == 1
+        message = "What was being executed was finished first." if is_first else "It was told twice."
+        wish = InterruptSignal(InterruptReason.SIGNAL, message, triggered_by=number.name, is_graceful=is_first)
+        for live in self.states:
+            live.stopper.request(wish)
+            if is_first and live.on_first_signal is not None:
+                live.on_first_signal()
+        if not is_first:
+            self.restore()
+
+    def restore(self) -> None:
+        """Let the signals do what they did before."""
+        for number, handler in self._before.items():
+            self._loop.remove_signal_handler(number)
+            if handler is not None:
+                signal.signal(number, handler)
+        self._before = {}
+
+
+_handling: WeakKeyDictionary[asyncio.AbstractEventLoop, _Handling] = WeakKeyDictionary()
+
+
 @contextmanager
 def handling_signals(live: LiveState) -> Generator[None]:
-    """While this lasts, a signal stops the run. Raises UsageError outside of the main thread."""
+    """While this lasts, a signal stops the run, with all others on its loop that asked for it.
+
+    Raises UsageError outside of the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError(
             "Signals reach the main thread of a program only, and this run is in another one.",
             "Run it in the main thread, or stop it with `Holdfast.interrupt`.",
         )
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in HANDLED}
-    told = 0
-
-    def stop(number: signal.Signals) -> None:
-        nonlocal told
-        told += 1
-        is_first = told == 1
-        message = "What was being executed was finished first." if is_first else "It was told twice."
-        live.stopper.request(
-            InterruptSignal(InterruptReason.SIGNAL, message, triggered_by=number.name, is_graceful=is_first)
-        )
-        if not is_first:
-            _restore(loop, before)
-
-    for number in HANDLED:
-        loop.add_signal_handler(number, stop, number)
+    handling = _handling.get(loop) or _Handling(loop)
+    _handling[loop] = handling
+    handling.states.append(live)
     try:
         yield
     finally:
-        if told < 2:
-            _restore(loop, before)
-
-
-def _restore(loop: asyncio.AbstractEventLoop, before: Mapping[signal.Signals, Any]) -> None:
-    for number, handler in before.items():
-        loop.remove_signal_handler(number)
-        if handler is not None:
-            signal.signal(number, handler)
+        handling.states.remove(live)
+        if not handling.states:
+            handling.restore()
+            del _handling[loop]

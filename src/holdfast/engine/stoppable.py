@@ -31,12 +31,27 @@ async def stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: 
             return result
     except BaseException as error:
         if not live.is_stopping or live.has_ended:
-            if is_run and isinstance(error, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
-                mark_stopped(live, InterruptSignal(InterruptReason.CANCELLED, _why(error)))
+            if is_run:
+                await _leave_ended(live, error)
             raise
-    await leave_stopped(live)
+    if live.stopper.is_awaited:
+        # Events side by side in the explicit form: the last one gives the state back.
+        await live.stopper.others_are_gone()
+    else:
+        await leave_stopped(live)
     assert live.stopper.error is not None
     raise live.stopper.error
+
+
+async def _leave_ended(live: LiveState, error: BaseException) -> None:
+    """Leave a run whose task was cancelled, or whose process is told to end, as interrupted."""
+    signal = InterruptSignal(InterruptReason.CANCELLED, _why(error))
+    if isinstance(error, asyncio.CancelledError):
+        live.stopper.cancelled_from_outside(signal)
+        if live.is_stopping:
+            await leave_stopped(live)
+    elif isinstance(error, KeyboardInterrupt | SystemExit):
+        mark_stopped(live, signal)
 
 
 def _why(error: BaseException) -> str:

@@ -12,27 +12,31 @@ what it gives or raises from then on is not recorded.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.engine.scope import Scope, current_scope
 from holdfast.errors import ExecutionInterrupted, HoldfastError
-from holdfast.model import InterruptSignal, StateStatus
+from holdfast.model import InterruptReason, InterruptSignal, StateStatus
 
 if TYPE_CHECKING:
     from holdfast.engine.live import LiveState
-    from holdfast.engine.scope import Scope
 
 log = logging.getLogger("holdfast.interrupts")
 
 INSIST_S = 5.0
 """After so long, code that has not ended although it was cancelled is cancelled again, and reported."""
 
-Stoppable = asyncio.Future[object] | concurrent.futures.Future[object]
+MOMENT_S = 0.05
+"""How long a plain handler that asks for a stop has to return."""
+
+Stoppable = asyncio.Future[Any]
+"""A task, or what a task factory of the user's made in its place."""
 
 
 class Stopped(asyncio.CancelledError):
@@ -44,17 +48,21 @@ class Stopper:
 
     __slots__ = (
         "_cancelled",
+        "_delay_s",
+        "_gone",
+        "_held",
         "_insisting",
+        "_is_due",
         "_live",
         "_parked",
         "_roots",
+        "_waiting",
         "error",
         "is_cancelling",
         "is_over",
         "signal",
         "status",
         "tasks",
-        "waiting",
     )
 
     def __init__(self, live: LiveState) -> None:
@@ -69,8 +77,11 @@ class Stopper:
         """Whether the tasks have been cancelled: from then on no outcome is recorded."""
         self.is_over = False
         """Whether the run was stopped, and its state was given back. It is taken up again by loading it anew."""
-        self.waiting = 0
-        """How many calls are under way of which nothing is being executed: they wait for their next attempt."""
+        self._waiting = 0
+        """How many calls are under way of which nothing is being executed: they wait for their next attempt, for
+        one."""
+        self._held: Counter[Scope] = Counter()
+        """The tools that wait for such calls themselves, by their insides."""
         self.tasks: dict[Stoppable, Scope] = {}
         """The tasks that were created inside the run and have not ended, with the scope that each is in."""
         self._roots: set[asyncio.Task[object]] = set()
@@ -78,6 +89,12 @@ class Stopper:
         self._cancelled: dict[asyncio.Task[object], int] = {}
         """How often each of them was cancelled from here."""
         self._parked: set[asyncio.Future[None]] = set()
+        self._is_due = False
+        """Whether the tasks are about to be cancelled, or have been."""
+        self._delay_s = 0.0
+        """How long what is being executed has before it is cancelled."""
+        self._gone: asyncio.Future[None] | None = None
+        """Done when the last of those who await the run has given the state back."""
         self._insisting: asyncio.TimerHandle | None = None
 
     def request(
@@ -90,8 +107,14 @@ class Stopper:
         loop = self._live.loop
         if loop is None or loop.is_closed() or _is_running_here(loop):
             self._begin(signal, status, error)
+        elif self._is_asked_by_handler():
+            # A plain function: where it returns within a moment, its result is recorded, as that of an async one is.
+            self._delay_s = MOMENT_S
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._begin, signal, status, error)
         else:
-            loop.call_soon_threadsafe(self._begin, signal, status, error)
+            with suppress(RuntimeError):  # The loop has been closed in this moment, and so the run is over.
+                loop.call_soon_threadsafe(self._begin, signal, status, error)
 
     def _begin(self, signal: InterruptSignal, status: StateStatus, error: HoldfastError | None) -> None:
         live = self._live
@@ -111,19 +134,24 @@ class Stopper:
     def look(self) -> None:
         """Cancel what is left if the time for it has come. Called whenever a call has ended."""
         live, signal = self._live, self.signal
-        if signal is None or self.is_cancelling or not self._roots or live.loop is None:
+        if signal is None or self._is_due or not self._roots or live.loop is None:
             return
-        if not signal.is_graceful or live.under_way - live.agents_under_way - self.waiting <= 0:
+        at_work = live.under_way - live.agents_under_way - self._waiting - len(self._held)
+        if not signal.is_graceful or at_work <= 0:
             # In a turn of its own: a handler that asks for the stop, and returns, has its result recorded.
-            live.loop.call_soon(self._cancel_all)
+            self._is_due = True
+            live.loop.call_later(self._delay_s, self._cancel_all)
+
+    def _is_asked_by_handler(self) -> bool:
+        scope = current_scope.get()
+        return scope is not None and scope.live is self._live
 
     def _cancel_all(self) -> None:
         live = self._live
+        self._is_due = False
         if live.has_ended or not self._roots or live.loop is None:
             return
-        if self.is_cancelling:
-            log.warning("State %s has not stopped %.0f s after it was told to.", live.state_id, INSIST_S)
-        self.is_cancelling = True
+        self.is_cancelling = self._is_due = True
         for task in self._roots:
             self._cancelled[task] = self._cancelled.get(task, 0) + 1
             task.cancel()
@@ -131,34 +159,81 @@ class Stopper:
         for future in self._parked:
             if not future.done():
                 future.set_exception(Stopped())
-        self._insisting = live.loop.call_later(INSIST_S, self._cancel_all)
+        self._insisting = live.loop.call_later(INSIST_S, self._insist)
+
+    def _insist(self) -> None:
+        log.warning("State %s has not stopped %.0f s after it was told to.", self._live.state_id, INSIST_S)
+        self._cancel_all()
 
     async def meet(self, scope: Scope) -> None:
         """What a call meets that is made while the run is being stopped. Raises Stopped, at once or later."""
         if self.is_cancelling or self.signal is None or not self.signal.is_graceful:
             raise Stopped
-        if not _is_inside_work(scope):
+        if next(_enclosing_work(scope), None) is None:
             await self.park()
 
-    async def stop_here(self, signal: InterruptSignal, status: StateStatus, error: HoldfastError) -> None:
+    async def stop_here(self, scope: Scope, signal: InterruptSignal, status: StateStatus, error: HoldfastError) -> None:
         """Stop the run at a call that cannot be executed. The call waits for the end; nothing is raised in its
         branch."""
-        self.waiting += 1
-        try:
+        with self.nothing_is_executed(scope):
             self.request(signal, status, error)
             await self.park()
+
+    @contextmanager
+    def nothing_is_executed(self, scope: Scope) -> Generator[None]:
+        """While this lasts, a call that was made there is under way, and nothing of it is being executed.
+
+        A graceful stop does not wait for it, nor for the tools that wait for it themselves.
+        """
+        held = list(_enclosing_work(scope))
+        self._waiting += 1
+        self._held.update(held)
+        try:
+            yield
         finally:
-            self.waiting -= 1
+            self._waiting -= 1
+            self._held.subtract(held)
+            for each in held:
+                if not self._held[each]:
+                    del self._held[each]
 
     async def park(self) -> None:
         """Wait for the end, without an exception that could end other branches before it."""
         assert self._live.loop is not None
         future: asyncio.Future[None] = self._live.loop.create_future()
         self._parked.add(future)
+        self.look()
         try:
             await future
         finally:
             self._parked.discard(future)
+
+    def cancelled_from_outside(self, signal: InterruptSignal) -> None:
+        """Whoever awaits the run was cancelled: it is stopped by that, and what is left of it is cancelled as well."""
+        self._begin(signal, StateStatus.INTERRUPTED, None)
+        self.is_cancelling = True
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the run itself is being stopped, rather than that whoever awaits it was cancelled."""
+        return self.signal is not None and self.signal.reason != InterruptReason.CANCELLED
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether any task still awaits the run."""
+        return bool(self._roots)
+
+    async def others_are_gone(self) -> None:
+        """Wait until the last of those who await the run has given the state back."""
+        assert self._live.loop is not None
+        self._gone = self._gone or self._live.loop.create_future()
+        await asyncio.shield(self._gone)
+
+    def tell_others(self) -> None:
+        """Say that the state was given back."""
+        self.is_over = True
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     @contextmanager
     def rooted(self) -> Generator[None]:
@@ -203,14 +278,13 @@ def tasks_inside(live: LiveState, scope: Scope) -> dict[Stoppable, Scope]:
     return {task: each for task, each in live.stopper.tasks.items() if each.is_inside(scope)}
 
 
-def _is_inside_work(scope: Scope) -> bool:
-    """Whether a call is made by a tool or a model, and so is part of what is finished first."""
+def _enclosing_work(scope: Scope) -> Iterator[Scope]:
+    """The insides of the tools and models that enclose a call, from the innermost: with them it is finished first."""
     above: Scope | None = scope.event
     while above is not None:
         if above.call is not None and not above.call.actor.is_agent:
-            return True
+            yield above
         above = None if above.parent is None else above.parent.event
-    return False
 
 
 def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:

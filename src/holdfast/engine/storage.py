@@ -10,6 +10,8 @@ from holdfast.codec.secret_search import secrets_in
 from holdfast.codec.secrets import MARK as SECRET_MARK
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import take_lease
+from holdfast.engine.scope import current_scope
+from holdfast.engine.stopping import Stopped
 from holdfast.errors import UsageError
 
 
@@ -77,6 +79,7 @@ class Storage:
         live = self._live
         data, pending = encoded
         _require_text(key)
+        _require_wanted(live)
         if live.lease is None and not live.reads_only:
             take_lease(live)
         ids: tuple[str, ...] = ()
@@ -86,6 +89,16 @@ class Storage:
             ids = live.put_artifacts_now(pending)
         live.write_storage(key, data, ids, is_artifact)
         return True
+
+
+def _require_wanted(live: LiveState) -> None:
+    """Raise where nothing is to be written any more: by a handler that was given up, or in a run that was stopped."""
+    scope = current_scope.get()
+    if live.has_cut_off and scope is not None and scope.live is live and scope.is_given_up:
+        raise Stopped
+    if live.stopper.is_over:
+        assert live.stopper.error is not None
+        raise live.stopper.error
 
 
 def _require_text(key: object) -> None:

@@ -12,10 +12,10 @@ import contextvars
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from holdfast.engine.scope import current_scope
-from holdfast.engine.stopping import Stoppable, Stopped
+from holdfast.engine.scope import Scope, current_scope
+from holdfast.engine.stopping import Stopped
 from holdfast.errors import UsageError
 
 R = TypeVar("R")
@@ -43,6 +43,9 @@ async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: d
         return await asyncio.wrap_future(future, loop=loop)
     except asyncio.CancelledError:
         if not future.cancelled() and not future.done():
+            scope = current_scope.get()
+            if scope is not None:
+                scope.event.cut_off()
             name = getattr(function, "__qualname__", repr(function))
             log.warning("%s was given up, and goes on in its thread: what it gives is not recorded.", name)
         raise
@@ -65,15 +68,22 @@ def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | Non
     scope = current_scope.get()
     context = contextvars.copy_context()
     context.run(current_scope.set, None)
-    future = context.run(asyncio.run_coroutine_threadsafe, coro, loop)
-    if scope is None:
-        return future.result()
-    tasks = scope.live.stopper.tasks
-    tasks[cast("Stoppable", future)] = scope
+    future = context.run(asyncio.run_coroutine_threadsafe, _known(coro, scope), loop)
     try:
         return future.result()
     except concurrent.futures.CancelledError:
         # An Exception, unlike that of asyncio: plain code must not take it for a failure of the call.
         raise Stopped from None
+
+
+async def _known(coro: Coroutine[Any, Any, R], scope: Scope | None) -> R:
+    """Await a call that plain code makes, known to its run as long as that lasts: a run that is stopped cancels it."""
+    task = asyncio.current_task()
+    if scope is None or task is None:
+        return await coro
+    tasks = scope.live.stopper.tasks
+    tasks[task] = scope
+    try:
+        return await coro
     finally:
-        tasks.pop(cast("Stoppable", future), None)
+        tasks.pop(task, None)

@@ -53,6 +53,11 @@ class ValidationReport:
         return self._with(Outcome.EXTRA)
 
     @property
+    def reused(self) -> list[str]:
+        """Declared ``once``, and so not executed again."""
+        return self._with(Outcome.REUSED)
+
+    @property
     def missing(self) -> list[str]:
         """In the journal with an outcome, and not executed (yet)."""
         executed = {address for address, _ in self.entries}
@@ -77,6 +82,7 @@ class ValidationReport:
             "mismatched": len(self.mismatches),
             "missing": len(self.missing),
             "extra": len(self.extra),
+            "reused": len(self.reused),
         }
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count or what == "matched")
         lines = [f"{'✓' if self.is_ok else '✗'} {self.state_id}: {told}"]
@@ -128,6 +134,10 @@ class ValidationReport:
         elif record.error.message != failure.message and self._level(actor, False) is DeterminismLevel.STRICT:
             found = [Difference("error", record.error.message, failure.message)]
         self._settle(address, self._recorded(record), failure, found)
+
+    def note_reused(self, address: str) -> None:
+        """A call was given as it is recorded, since it must not be executed again."""
+        self.entries.append((address, Outcome.REUSED))
 
     def _is_recorded(self, address: str, record: EventRecord | None) -> bool:
         """Whether there is an outcome to compare with; a start alone is none."""

@@ -114,20 +114,27 @@ def _fibonacci_s(first: float, attempt: int, enough: float) -> float:
 
 
 def wait_before_next(
-    config: RetryConfig, error: BaseException, *, attempt: int, spent_s: float, spread: float, now: float
+    config: RetryConfig,
+    error: BaseException,
+    *,
+    attempt: int,
+    spent_s: float,
+    spread: float,
+    now: float,
+    total_timeout_s: float | None = None,
 ) -> float | None:
     """How long to wait before the next attempt, after that of this number has failed; None: it is given up.
 
     ``spent_s`` is what the event has taken so far, attempts and waits together. A server that asks for more time than
-    ``max_delay`` is given it, since whoever comes earlier is refused again; ``retry_timeout`` bounds that as well.
+    ``max_delay`` is given it, since whoever comes earlier is refused again; ``retry_timeout`` bounds that as well, and
+    so does ``total_timeout_s``, which is that of the event.
     """
     if attempt >= config.max_attempts or not is_retried(config, error):
         return None
     asked = (retry_after_s(each, now) or 0.0 for each in (error, *members_of(error)))
     wait = max(backoff_s(config, attempt, spread), *asked)
-    if config.retry_timeout is not None and spent_s + wait >= config.retry_timeout:
-        return None
-    return wait
+    limits = (limit for limit in (config.retry_timeout, total_timeout_s) if limit is not None)
+    return None if any(spent_s + wait >= limit for limit in limits) else wait
 
 
 def time_left_s(

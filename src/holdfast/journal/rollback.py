@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.errors import RolledBack
 from holdfast.journal.address import SEPARATOR, label
 from holdfast.journal.history import History
-from holdfast.model import EventRecord, EventType, ExecutionStatus
+from holdfast.model import EventRecord, EventType, ExecutionStatus, Settled
 
 ROLLBACK = "rollback"
 
@@ -41,7 +41,7 @@ def unknown_effects(history: History) -> list[EventRecord]:
 def _is_unknown(record: EventRecord, history: History) -> bool:
     # Only what is declared ``once`` has a recorded key. A failure that the program has caught is known to it.
     details = record.details
-    is_once = details is not None and bool(details.key) and not details.settled
+    is_once = details is not None and bool(details.key) and details.settled in ("", Settled.FAILED)
     is_caught = record.status is ExecutionStatus.FAILED and record.address not in history.to_retry
     return is_once and record.status is not ExecutionStatus.COMPLETED and not is_caught
 

@@ -22,6 +22,8 @@ class Outcome(StrEnum):
     """Recorded, and not executed now."""
     EXTRA = "extra"
     """Executed now, and not recorded."""
+    REUSED = "reused"
+    """Declared ``once``: given as it is recorded, and not executed again."""
 
 
 class Mismatch(msgspec.Struct, frozen=True):
