@@ -18,6 +18,7 @@ import file_store
 import fork
 import growth
 import import_time
+import interrupt
 import listing
 import one_run_full
 import one_run_normal
@@ -44,6 +45,7 @@ MEASUREMENTS = {
     "diff": diffs.measure,
     "file-store": file_store.measure,
     "listing": listing.measure,
+    "interrupt": interrupt.measure,
 }
 
 

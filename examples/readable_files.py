@@ -18,7 +18,7 @@ def fetch(url: str) -> str:
 def summarise(page: str) -> str:
     print(f"asking the model about {page}")
     if page.endswith("2") and not Path("model.up").exists():
-        raise ConnectionError("the model does not answer")
+        raise RuntimeError("the model does not answer")
     return page.upper()
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     with Holdfast("file://.state_store") as hf:
         try:
             hf.run_sync(research, "kelp", state_id="kelp-42")
-        except ConnectionError as error:
+        except RuntimeError as error:
             print(f"failed: {error}")
         Path("model.up").touch()
         print(hf.run_sync(research, "kelp", state_id="kelp-42"))

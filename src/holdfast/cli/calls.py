@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import msgspec
 
 from holdfast.engine.history_set import HistorySet
 from holdfast.journal.address import SEPARATOR, is_top_level, parse
-from holdfast.model import EventRecord, ExecutionStatus
+from holdfast.model import EventRecord, ExecutionStatus, Failure
+from holdfast.model.header import utc
 
 
 class CallNode(msgspec.Struct):
@@ -18,6 +20,9 @@ class CallNode(msgspec.Struct):
     """The last segment of its address."""
     record: EventRecord | None = None
     attempts: int = 0
+    """How many were made, on all its ways to where it stands."""
+    last_error: Failure | None = None
+    """What an attempt failed of, the newest one that did."""
     children: list[CallNode] = []
 
 
@@ -26,17 +31,26 @@ def tree_of(history: HistorySet) -> list[CallNode]:
     events = history.get_event_list()
     first_order: dict[str, int] = {}
     attempts: dict[str, int] = {}
+    errors: dict[str, Failure] = {}
     for record in events:
         address = record.address
         first_order[address] = min(record.order, first_order.get(address, record.order))
         attempts[address] = attempts.get(address, 0) + (record.status is ExecutionStatus.STARTED)
+        if record.error is not None:
+            errors[address] = record.error
     top = CallNode("")
     nodes = {"": top}
     for address in sorted(first_order, key=first_order.__getitem__):
         node = _node(nodes, parse(address).path)
         node.record = history[address]
         node.attempts = attempts[address]
+        node.last_error = errors.get(address)
     return top.children
+
+
+def due_at(record: EventRecord) -> datetime | None:
+    """When the next attempt of a call is due; None where none is."""
+    return None if record.details is None or not record.details.due_at else utc(record.details.due_at)
 
 
 def _node(nodes: dict[str, CallNode], path: str) -> CallNode:
@@ -63,9 +77,12 @@ def run_of(history: HistorySet) -> EventRecord | None:
     return history[tops[0]] if tops else None
 
 
-def failed_at(history: HistorySet) -> EventRecord | None:
-    """The record of the innermost call whose failure failed the run; None if the run has not failed."""
-    record = run_of(history)
+def failed_at(history: HistorySet, whole: EventRecord | None) -> EventRecord | None:
+    """The record of the innermost call whose failure failed the whole, of which this is the newest record.
+
+    None if it has not failed.
+    """
+    record = whole
     if record is None or record.status is not ExecutionStatus.FAILED:
         return None
     while record.causes:

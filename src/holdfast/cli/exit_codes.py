@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from holdfast.errors import BackendError, EventFailed, HoldfastError, LeaseHeld
+from holdfast.errors import (
+    BackendError,
+    EventFailed,
+    ExecutionInterrupted,
+    HoldfastError,
+    LeaseHeld,
+    OutcomeUnknown,
+)
+from holdfast.model import InterruptReason
 
 
 class ExitCode(IntEnum):
@@ -16,6 +24,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     HELD = 3
     STORE_FAILED = 4
+    STOPPED = 5
+    AWAITING = 6
     INTERRUPTED = 130
 
 
@@ -25,8 +35,13 @@ MEANINGS = {
     ExitCode.USAGE: "the command, or what it was given, is not right",
     ExitCode.HELD: "the state is held by another process",
     ExitCode.STORE_FAILED: "the store failed",
+    ExitCode.STOPPED: "stopped by its budget or its time; the state can be resumed",
+    ExitCode.AWAITING: "awaits a person, who has to say what became of a call",
     ExitCode.INTERRUPTED: "interrupted; the state can be resumed",
 }
+
+LEFT = (ExitCode.STOPPED, ExitCode.AWAITING, ExitCode.INTERRUPTED)
+"""A run was left before its end: its code may still be at work on a thread."""
 
 
 def exit_code_of(error: HoldfastError) -> ExitCode:
@@ -38,5 +53,11 @@ def exit_code_of(error: HoldfastError) -> ExitCode:
             return ExitCode.STORE_FAILED
         case EventFailed():
             return ExitCode.RUN_FAILED
+        case ExecutionInterrupted(reason=InterruptReason.BUDGET | InterruptReason.TIMEOUT):
+            return ExitCode.STOPPED
+        case ExecutionInterrupted():
+            return ExitCode.INTERRUPTED
+        case OutcomeUnknown():
+            return ExitCode.AWAITING
         case _:
             return ExitCode.USAGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from holdfast.cli.limits import signal_options
 from holdfast.cli.options import (
     Telling,
     again_option,
@@ -79,7 +80,7 @@ def fork(
             store=store,
             state_id=forked,
             actor=actor,
-            begin=lambda announced, bus: client.resume(forked, agent=announced, event_bus=bus),
+            begin=lambda announced, bus: client.resume(forked, agent=announced, event_bus=bus, **signal_options()),
             telling=telling,
             about={"parent_state_id": state_id},
         )

@@ -9,6 +9,7 @@ import click
 from holdfast.cli.options import choosing_options, json_option, open_holdfast, store_option
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.cli.standing import is_held, standing_of
+from holdfast.cli.stop_reports import stop_for_programs
 from holdfast.model import StateHeader, StateStatus
 
 HEADING = ("STATE", "STATUS", "AGENT", "RECORDS", "BEGUN (UTC)", "TAGS")
@@ -62,6 +63,7 @@ def header_for_programs(header: StateHeader) -> dict[str, Any]:
         "updated_at": header.updated_at,
         "records": header.position,
         "damage": header.damage,
+        "stopped": stop_for_programs(header),
         "tags": metadata.tags,
         "description": metadata.description,
         "pipeline_name": metadata.pipeline_name,

@@ -19,10 +19,11 @@ from holdfast.cli.copy import copy
 from holdfast.cli.delete import delete
 from holdfast.cli.demo import demo
 from holdfast.cli.diff import diff
-from holdfast.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from holdfast.cli.exit_codes import LEFT, MEANINGS, ExitCode, exit_code_of
 from holdfast.cli.export import export
 from holdfast.cli.fork import fork
 from holdfast.cli.import_state import import_state
+from holdfast.cli.interrupt import interrupt
 from holdfast.cli.key import key
 from holdfast.cli.lineage import lineage
 from holdfast.cli.list_states import list_states
@@ -32,10 +33,14 @@ from holdfast.cli.output import CommandFailed, report
 from holdfast.cli.recover import recover
 from holdfast.cli.rerun import rerun
 from holdfast.cli.resume import resume
+from holdfast.cli.roll_back import roll_back
 from holdfast.cli.run import run
+from holdfast.cli.settle import settle
 from holdfast.cli.show import show
+from holdfast.cli.usage import usage
 from holdfast.cli.validate import rehearse, validate
 from holdfast.cli.verify import doctor, verify
+from holdfast.engine.threads import is_anything_given_up
 from holdfast.errors import HoldfastError
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items())
@@ -131,10 +136,14 @@ def commands(store: str | None) -> None:
 for command in (
     run,
     resume,
+    interrupt,
+    settle,
+    roll_back,
     rerun,
     fork,
     list_states,
     show,
+    usage,
     lineage,
     diff,
     validate,
@@ -165,18 +174,18 @@ def main() -> None:
     try:
         commands.main(prog_name="holdfast")
     except SystemExit as ended:
-        if ended.code == ExitCode.INTERRUPTED:
-            _leave_at_once()
+        if ended.code in LEFT or is_anything_given_up():
+            _leave_at_once(ended.code)
         raise
 
 
-def _leave_at_once() -> None:
+def _leave_at_once(code: str | int | None) -> None:
     """End the process although a plain function of the pipeline still runs on its thread: the state is settled."""
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     if others:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(ExitCode.INTERRUPTED)
+        os._exit(code if isinstance(code, int) else ExitCode.DONE)
 
 
 if __name__ == "__main__":

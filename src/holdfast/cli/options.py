@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from holdfast.cli.limits import limit_options
 from holdfast.client import Holdfast
 from holdfast.model import StateStatus
 
@@ -50,7 +51,7 @@ def telling_options(function: F) -> F:
     return json_option(store_option(function))
 
 
-def run_options(function: F) -> F:
+def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of the commands that run a pipeline."""
     wait = click.option(
         "--wait",
@@ -59,7 +60,7 @@ def run_options(function: F) -> F:
         metavar="SECONDS",
         help="Wait while another process runs it.",
     )
-    return wait(telling_options(function))
+    return wait(limit_options(telling_options(function)))
 
 
 def choosing_options(function: F) -> F:
@@ -106,6 +107,11 @@ def open_holdfast(store: str | None, *, create: bool = False) -> Holdfast:
     return Holdfast(store, create=create)
 
 
+def command_on(verb: str, state_id: str, store: str | None, *options: str) -> str:
+    """What a person types to have something done with a state."""
+    return shlex.join(["holdfast", verb, state_id, *options, *(() if store is None else ("--store", store))])
+
+
 def command_to_resume(state_id: str, store: str | None) -> str:
     """What a person types to go on with a state."""
-    return shlex.join(["holdfast", "resume", state_id, *(() if store is None else ("--store", store))])
+    return command_on("resume", state_id, store)

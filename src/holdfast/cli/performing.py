@@ -18,17 +18,20 @@ import msgspec
 
 import holdfast.engine
 from holdfast.cli.calls import failed_at, run_of
-from holdfast.cli.exit_codes import ExitCode
-from holdfast.cli.options import Telling, command_to_resume
+from holdfast.cli.exit_codes import ExitCode, exit_code_of
+from holdfast.cli.options import Telling, command_on
 from holdfast.cli.output import CommandFailed, say_json, say_result
 from holdfast.cli.progress import Progress
+from holdfast.cli.stop_reports import told_of
+from holdfast.cli.unknown_calls import how_to_settle, unknown_calls
 from holdfast.client import Holdfast
 from holdfast.codec.values import without_secrets
 from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
+from holdfast.engine.history_set import HistorySet
 from holdfast.engine.state import ExecutionState
-from holdfast.errors import DriftWarning, HoldfastError
-from holdfast.model import EventRecord, Failure, StateStatus
+from holdfast.errors import DriftWarning, ExecutionInterrupted, HoldfastError, OutcomeUnknown
+from holdfast.model import EventRecord, Failure, InterruptReason, StateStatus
 
 _PACKAGE = Path(holdfast.engine.__file__).parents[1]
 _LIBRARY = Path(asyncio.__file__).parents[1]
@@ -60,37 +63,54 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What people are told when the run begins, where that is not simply taking it up."""
     about: dict[str, Any] = {}
     """What JSON says of the state besides its id."""
+    what: str = "run"
+    """What people call it."""
+    verb: str = "resume"
+    """The command that goes on with it."""
+    whole: Callable[[HistorySet], EventRecord | None] = run_of
+    """The newest record of the call that it consists of, in a history."""
 
 
 def carry_out(task: Task) -> None:
     """Run to the end and print the result. Raises CommandFailed, or what Holdfast refuses."""
-    header = task.client.backend.find_state(task.state_id)
-    recorded = None if header is None or task.announcement else _recorded(task)
+    is_new = task.client.backend.find_state(task.state_id) is None
+    recorded = None if is_new or task.announcement else _recorded(task)
     progress = Progress(task.state_id, recorded, task.telling, task.announcement)
+    result = performed(task, progress)
+    progress.end()
+    if task.telling.as_json:
+        say_json({"state_id": task.state_id, **task.about, "status": StateStatus.COMPLETED, "result": result})
+    else:
+        say_result(result)
+
+
+def performed(task: Task, progress: Progress) -> Any:
+    """Run to the end, telling how it goes on, and give the result. Raises CommandFailed, or what Holdfast refuses."""
+    header = task.client.backend.find_state(task.state_id)
     bus = EventBus()
     bus.subscribe(progress.notice)
     actor = None if task.actor is None else progress.announced(task.actor)
     try:
         with drift_is_told_otherwise(), stdout_is_ours(task.telling.as_json):
-            result = asyncio.run(task.begin(actor, bus))
+            return without_secrets(asyncio.run(task.begin(actor, bus)))
     except KeyboardInterrupt:
-        raise _interrupted(task, "Interrupted", "KeyboardInterrupt", ExitCode.INTERRUPTED) from None
+        raise _left(task, "Interrupted.", "KeyboardInterrupt", ExitCode.INTERRUPTED) from None
     except SystemExit as left:
-        what = f"The pipeline called sys.exit({left.code!r})"
-        raise _interrupted(task, what, "SystemExit", ExitCode.RUN_FAILED) from None
+        what = f"The pipeline called sys.exit({left.code!r})."
+        raise _left(task, what, "SystemExit", ExitCode.RUN_FAILED) from None
+    except asyncio.CancelledError:
+        what = "The pipeline cancelled itself."
+        raise _left(task, what, "CancelledError", ExitCode.RUN_FAILED) from None
     except Exception as error:
         record = _failure_since(task, 0 if header is None else header.position)
         if record is None and isinstance(error, HoldfastError):
-            raise
+            stopped = _stopped(task, error)
+            if stopped is None:
+                raise
+            raise stopped from error
         raise _failed(task, error, record) from error
     finally:
         bus.flush()
-    progress.end()
-    result = without_secrets(result)
-    if task.telling.as_json:
-        say_json({"state_id": task.state_id, **task.about, "status": StateStatus.COMPLETED, "result": result})
-    else:
-        say_result(result)
 
 
 def _recorded(task: Task) -> list[str]:
@@ -124,7 +144,7 @@ def _failure_since(task: Task, position: int) -> EventRecord | None:
     except HoldfastError:
         return None
     is_new = view.header.status is StateStatus.FAILED and view.header.position > position
-    return failed_at(view.history) if is_new else None
+    return failed_at(view.history, task.whole(view.history)) if is_new else None
 
 
 def _failed(task: Task, error: Exception, record: EventRecord | None) -> CommandFailed:
@@ -132,7 +152,7 @@ def _failed(task: Task, error: Exception, record: EventRecord | None) -> Command
     where = "" if record is None else f" at {record.address}"
     recorded = None if record is None else _recorded_failure(task)
     text = str(error) if recorded is None else recorded.message
-    message = f"The run failed{where}: {kind}: {' '.join(text.split())}".rstrip(": ")
+    message = f"The {task.what} failed{where}: {kind}: {' '.join(text.split())}".rstrip(": ")
     return CommandFailed(
         ExitCode.RUN_FAILED,
         message,
@@ -143,26 +163,64 @@ def _failed(task: Task, error: Exception, record: EventRecord | None) -> Command
 
 
 def _recorded_failure(task: Task) -> Failure | None:
-    """What is recorded of the failure of the run as a whole: it has a mask in place of every secret."""
-    run = run_of(task.client.history(task.state_id))
-    return None if run is None else run.error
+    """What is recorded of the failure of the whole: it has a mask in place of every secret."""
+    whole = task.whole(task.client.history(task.state_id))
+    return None if whole is None else whole.error
 
 
-def _interrupted(task: Task, what: str, kind: str, code: ExitCode) -> CommandFailed:
+def _left(task: Task, what: str, kind: str, code: ExitCode, **more: Any) -> CommandFailed:
+    """What is told where the end was not reached: what stopped it, and how to go on."""
     header = task.client.backend.find_state(task.state_id)
     go_on = "".join(_how_to_go_on(task, " Go on with"))
     return CommandFailed(
         code,
-        f"{what}.{go_on if header is not None else ''}",
-        error={"type": kind, "message": f"{what}."},
+        f"{what}{go_on if header is not None else ''}",
+        error={"type": kind, "message": what, **more},
         about={"state_id": task.state_id, "status": None if header is None else header.status},
     )
+
+
+def _stopped(task: Task, error: HoldfastError) -> CommandFailed | None:
+    """What is told where the run itself was stopped; None where Holdfast says something else."""
+    code, kind = exit_code_of(error), type(error).__name__
+    match error:
+        case ExecutionInterrupted(state_id=task.state_id):
+            message = error.message or told_of(error)
+            more = {"message": message, "reason": error.reason, "triggered_by": error.triggered_by}
+            return _left(task, told_of(error), kind, code, **more)
+        case OutcomeUnknown(state_id=task.state_id):
+            return _awaiting(task, error)
+        case _:
+            return None
+
+
+def _awaiting(task: Task, error: OutcomeUnknown) -> CommandFailed:
+    what = f"{error.address} is declared once and was cut off: it may or may not have done its work."
+    return CommandFailed(
+        ExitCode.AWAITING,
+        f"{what} {task.state_id} awaits that somebody finds out, and says so:",
+        error={
+            "type": type(error).__name__,
+            "message": what,
+            "reason": InterruptReason.UNKNOWN_OUTCOME,
+            "triggered_by": "",
+            "address": error.address,
+        },
+        about={"state_id": task.state_id, "status": StateStatus.AWAITING},
+        notes=how_to_settle(task.state_id, task.store, _named_if_needed(task, error.address)),
+    )
+
+
+def _named_if_needed(task: Task, address: str) -> str | None:
+    """The address, where the state has other calls that are to be settled."""
+    header = task.client.backend.find_state(task.state_id)
+    return address if header is not None and len(unknown_calls(task.client, header)) > 1 else None
 
 
 def _how_to_go_on(task: Task, words: str) -> list[str]:
     # A state in memory is gone with this process.
     is_kept = task.client.backend.name != "memory://"
-    return [f"{words}: {command_to_resume(task.state_id, task.store)}"] if is_kept else []
+    return [f"{words}: {command_on(task.verb, task.state_id, task.store)}"] if is_kept else []
 
 
 def _traceback(error: Exception, recorded: Failure | None, telling: Telling) -> list[str]:

@@ -18,7 +18,9 @@ from holdfast.model import EventNotice, ExecutionStatus
 COMPLETED_SIGN = "✓"
 FAILED_SIGN = "✗"
 RECORDED_SIGN = "↺"
+RETRIED_SIGN = "↻"
 UNFINISHED_SIGN = "…"
+UNKNOWN_SIGN = "?"
 
 
 class Progress:
@@ -50,9 +52,11 @@ class Progress:
         if not self._tells:
             return
         self._begin()
+        # A failure that is tried again is told with that, in one line.
+        is_told_later = notice.status is ExecutionStatus.FAILED and notice.retry_delay is not None
         if notice.drift is not None:
             tell(click.style(f"! {notice.address}: {notice.drift}", fg="yellow"))
-        elif self._tells_events and (line := _line(notice)) is not None:
+        elif self._tells_events and not is_told_later and (line := _line(notice)) is not None:
             tell(line)
 
     def end(self) -> None:
@@ -91,7 +95,11 @@ def _line(notice: EventNotice) -> str | None:
         case ExecutionStatus.FAILED:
             error = cut(notice.original_error or "", max(20, width() - len(notice.address) - len(took) - 4))
             return f"{click.style(FAILED_SIGN, fg='red')} {notice.address} {dim(took)} {error}"
-        case ExecutionStatus.CANCELLED:
-            return f"{click.style(UNFINISHED_SIGN, fg='yellow')} {notice.address} {dim(took)} cancelled"
+        case ExecutionStatus.RETRYING:
+            told = f"attempt {notice.attempt} failed: ", f"; again in {notice.retry_delay or 0.0:.1f} s"
+            error = cut(notice.original_error or "", max(20, width() - len(notice.address) - sum(map(len, told)) - 3))
+            return f"{click.style(RETRIED_SIGN, fg='yellow')} {notice.address} {error.join(told)}"
+        case ExecutionStatus.CANCELLED | ExecutionStatus.INTERRUPTED:
+            return f"{click.style(UNFINISHED_SIGN, fg='yellow')} {notice.address} {dim(took)} {notice.status}"
         case _:
             return None

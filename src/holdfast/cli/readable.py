@@ -24,7 +24,7 @@ from holdfast.codec.secrets import MissingSecret
 from holdfast.codec.user_types.classes import FAMILIES
 from holdfast.errors import ValueNotReadable
 
-__all__ = ["Instance", "cut", "plain", "preview", "read"]
+__all__ = ["Instance", "call_preview", "cut", "plain", "preview", "read"]
 
 Make = Callable[[str, Any, dict[str, Any]], Any]
 """Makes what stands for an instance, of the name of its class, its parts, and what it carries besides."""
@@ -95,6 +95,18 @@ def _instance(make: Make, tag: int, name: str, parts: Any) -> Any:
 def preview(value: object, width: int) -> str:
     """A value on one line that is not longer than the width."""
     return cut(repr(value), width)
+
+
+def call_preview(data: bytes, width: int) -> str:
+    """The recorded input of a call on one line, as its arguments would be written."""
+    value: object = read(data)
+    if not isinstance(value, dict):
+        value = {"args": value, "kwargs": {}}
+    args, kwargs = (cast("dict[str, object]", value).get(part) for part in ("args", "kwargs"))
+    if not isinstance(args, list) or not isinstance(kwargs, dict):
+        return preview(cast(object, value), width)
+    named = [f"{key}={item!r}" for key, item in cast("dict[str, object]", kwargs).items()]
+    return cut(", ".join([*map(repr, cast("list[object]", args)), *named]), width)
 
 
 def cut(text: str, width: int) -> str:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 from typing import Any
 
-from holdfast.cli.arguments import read_json
 from holdfast.cli.from_json import NotFitting, type_name, value_like
+from holdfast.cli.given_json import given_json
 from holdfast.client import Holdfast
 from holdfast.codec.comparison.parts import type_of
 from holdfast.engine.declared import find_actor
 from holdfast.engine.replacement import NOTHING
 from holdfast.errors import AgentNotFound, UsageError
 from holdfast.journal.address import parse
-
-_HOW = "Text has quotes of its own ('\"kelp\"'), and @FILE names a file that has the JSON."
 
 
 def replacement(
@@ -32,7 +29,7 @@ def replacement(
         return NOTHING
     if at is None:
         raise UsageError("There is no telling which result is to be replaced.", "Name the call with `--at ADDRESS`.")
-    given = _read(text)
+    given = given_json("--replace", text)
     address = client.plan_rerun(state_id, at, timeline=timeline).address
     if any_type:
         return given
@@ -45,23 +42,6 @@ def replacement(
             f"The result at {address!r}{expected} cannot be replaced by this JSON: {error}.",
             f"`holdfast show {state_id} --json` has the recorded one; `--any-type` takes the JSON as it is.",
         ) from error
-
-
-def _read(text: str) -> Any:
-    source = _file(text[1:]) if text.startswith("@") else text
-    where = f"{text[1:]} has" if text.startswith("@") else "--replace is"
-    try:
-        return read_json(source)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} no JSON: {' '.join(str(error).split())}.", _HOW) from error
-
-
-def _file(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{name!r} cannot be read: {why}.", _HOW) from error
 
 
 def _annotation(address: str) -> Any:

@@ -13,6 +13,7 @@ from holdfast.cli.plans import heading_of, plan_for_programs, plan_in_a_line, pl
 from holdfast.cli.progress import RECORDED_SIGN
 from holdfast.cli.replacing import replacement
 from holdfast.cli.run import load_actor_of
+from holdfast.client.running import StoppingOptions
 from holdfast.model import RerunPlan
 
 
@@ -34,6 +35,7 @@ def rerun(
     is_plan: bool,
     store: str | None,
     wait_s: float | None,
+    stopping: StoppingOptions,
     as_json: bool,
     is_verbose: bool,
     is_quiet: bool,
@@ -59,7 +61,7 @@ def rerun(
                 store=store,
                 state_id=state_id,
                 actor=actor,
-                begin=lambda announced, bus: begin(replace=value, agent=announced, event_bus=bus),
+                begin=lambda announced, bus: begin(replace=value, agent=announced, event_bus=bus, **stopping),
                 telling=Telling(as_json, is_verbose, is_quiet),
                 announcement=_announcement(plan, as_json),
             )

@@ -7,13 +7,20 @@ import click
 from holdfast.cli.options import Telling, open_holdfast, run_options
 from holdfast.cli.performing import Task, carry_out
 from holdfast.cli.run import load_actor_of
+from holdfast.client.running import StoppingOptions
 
 
 @click.command("resume", short_help="Go on with a run.")
 @click.argument("state_id", metavar="ID")
 @run_options
 def resume(
-    state_id: str, store: str | None, wait_s: float | None, as_json: bool, is_verbose: bool, is_quiet: bool
+    state_id: str,
+    store: str | None,
+    wait_s: float | None,
+    stopping: StoppingOptions,
+    as_json: bool,
+    is_verbose: bool,
+    is_quiet: bool,
 ) -> None:
     """Go on with a run where it stands, with the input that it was begun with, and print its result.
 
@@ -27,7 +34,9 @@ def resume(
                 store=store,
                 state_id=state_id,
                 actor=actor,
-                begin=lambda announced, bus: client.resume(state_id, agent=announced, event_bus=bus, wait_s=wait_s),
+                begin=lambda announced, bus: client.resume(
+                    state_id, agent=announced, event_bus=bus, wait_s=wait_s, **stopping
+                ),
                 telling=Telling(as_json, is_verbose, is_quiet),
             )
         )

@@ -13,6 +13,7 @@ from holdfast.cli.arguments import arguments_of
 from holdfast.cli.options import Telling, open_holdfast, run_options
 from holdfast.cli.performing import Task, carry_out
 from holdfast.client import Holdfast, new_state_id
+from holdfast.client.running import StoppingOptions
 from holdfast.engine.actors import Actor
 from holdfast.engine.declared import import_actor
 from holdfast.errors import HoldfastError, UsageError
@@ -32,6 +33,7 @@ def run(
     tags: tuple[str, ...],
     store: str | None,
     wait_s: float | None,
+    stopping: StoppingOptions,
     as_json: bool,
     is_verbose: bool,
     is_quiet: bool,
@@ -61,6 +63,7 @@ def run(
                     metadata=StateMetadata(tags=list(tags)),
                     event_bus=bus,
                     wait_s=wait_s,
+                    **stopping,
                     **kwargs,
                 ),
                 telling=Telling(as_json, is_verbose, is_quiet),

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import click
+import msgspec
 
 from holdfast.cli.calls import CallNode, failed_at, lines_of, run_of, tree_of
+from holdfast.cli.effects import rollback_of
 from holdfast.cli.list_states import header_for_programs
-from holdfast.cli.options import command_to_resume, json_option, open_holdfast, store_option, timeline_option
+from holdfast.cli.options import json_option, open_holdfast, store_option, timeline_option
+from holdfast.cli.outcomes import call_for_programs, error_in_a_line, outcome_of, sign_of
 from holdfast.cli.output import dim, duration, say, say_json, width
 from holdfast.cli.past import Past, checkpoint_lines, past_for_programs, past_of
-from holdfast.cli.progress import COMPLETED_SIGN, FAILED_SIGN, UNFINISHED_SIGN
-from holdfast.cli.readable import cut, preview, read
-from holdfast.cli.standing import is_held, is_stopped, standing_of
-from holdfast.client import StateView
+from holdfast.cli.readable import call_preview, cut, read
+from holdfast.cli.stop_reports import stop_for_people
+from holdfast.cli.unknown_calls import (
+    UnknownCall,
+    unknown_call_for_programs,
+    unknown_call_lines,
+    unknown_calls,
+)
+from holdfast.cli.usage import is_known, usage_for_programs
+from holdfast.cli.ways_on import standing_and_way_on
+from holdfast.client import Holdfast, StateView
 from holdfast.engine.history_set import HistorySet
+from holdfast.engine.usage_totals import usage_totals
 from holdfast.journal.address import SEPARATOR
-from holdfast.model import EventRecord, ExecutionStatus, StateStatus, StorageRecord
+from holdfast.model import EventRecord, ExecutionStatus, StateStatus, StorageRecord, UsageTotals
 
 _LONGEST_LABEL = 60
+_HAS_TAKEN_TIME = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.RETRYING)
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """All that is shown of a state."""
+
+    view: StateView
+    past: Past
+    usage: UsageTotals
+    unknown: list[UnknownCall]
+    rollback: EventRecord | None
 
 
 @click.command("show", short_help="Show one state and the tree of its calls.")
@@ -34,32 +56,56 @@ def show(state_id: str, timeline: int | None, store: str | None, as_json: bool) 
     Nothing of the pipeline is imported or run.
     """
     with open_holdfast(store) as client:
-        view = client.show(state_id, timeline=timeline)
-        past = past_of(client, view, timeline)
+        shown = _looked_at(client, state_id, timeline)
     if as_json:
-        say_json(_for_programs(view, past))
+        say_json(_for_programs(shown))
         return
+    is_awaiting = shown.view.header.status is StateStatus.AWAITING
     for line in (
-        *_header_lines(view, past, store),
-        *checkpoint_lines(past),
-        *_failure_lines(view, past),
-        *_tree_lines(view.history),
+        *_header_lines(shown, store),
+        *checkpoint_lines(shown.past),
+        *_failure_lines(shown),
+        *(unknown_call_lines(state_id, store, shown.unknown) if is_awaiting else ()),
+        *_tree_lines(shown.view.history),
     ):
         say(line)
 
 
-def _header_lines(view: StateView, past: Past, store: str | None) -> Iterator[str]:
-    header, metadata = view.header, view.header.metadata
-    run = run_of(view.history)
-    yield f"{click.style(header.state_id, bold=True)}  {standing_of(header)}{_why(view, store)}"
-    storage = _storage(view.history)
+def _looked_at(client: Holdfast, state_id: str, timeline: int | None) -> _Shown:
+    view = client.show(state_id, timeline=timeline)
+    past = past_of(client, view, timeline)
+    # What was used is summed up over all timelines; a journal of one is not read once more.
+    is_whole = len(past.timelines) == 1
+    usage = usage_totals(view.history, view.header.metadata) if is_whole else client.usage(state_id)
+    is_asked = past.is_current and _may_be_unknown(view.history)
+    unknown = unknown_calls(client, view.header) if is_asked else []
+    return _Shown(view, past, usage, unknown, rollback_of(view.history) if past.is_current else None)
+
+
+def _may_be_unknown(history: HistorySet) -> bool:
+    """Whether a call that is declared ``once`` has no result."""
+    records = (history[address] for address in history.addresses())
+    return any(
+        record.details is not None and record.details.key and record.status is not ExecutionStatus.COMPLETED
+        for record in records
+    )
+
+
+def _header_lines(shown: _Shown, store: str | None) -> Iterator[str]:
+    header, metadata, history = shown.view.header, shown.view.header.metadata, shown.view.history
+    run = run_of(history)
+    yield f"{click.style(header.state_id, bold=True)}  {standing_and_way_on(header, store, shown.rollback)}"
+    storage, retries = _storage(history), history.retry_statistics()
     fields = {
         "agent": header.agent or "none (explicit form)",
-        "input": "" if run is None or run.input is None or header.agent is None else _input(run.input, width() - 13),
+        "input": "" if run is None or run.input is None or header.agent is None else _preview(run.input),
         "begun": f"{header.created_at:%Y-%m-%d %H:%M:%S} UTC",
         "changed": f"{header.updated_at:%Y-%m-%d %H:%M:%S} UTC",
+        "stopped": cut(stop_for_people(header, shown.rollback), width() - 13),
         "records": str(header.position),
-        "timeline": past.described,
+        "timeline": shown.past.described,
+        "retries": str(retries).partition("\n")[0] if retries.events_retried else "",
+        "usage": str(shown.usage).partition("\n")[0] if is_known(shown.usage) else "",
         "parent": metadata.parent_state_id or "",
         "tags": ", ".join(metadata.tags),
         "pipeline": metadata.pipeline_name,
@@ -70,29 +116,23 @@ def _header_lines(view: StateView, past: Past, store: str | None) -> Iterator[st
     yield ""
 
 
-def _why(view: StateView, store: str | None) -> str:
-    header = view.header
-    go_on = f"go on with `{command_to_resume(header.state_id, store)}`"
-    if is_stopped(header):
-        return f": no process holds it; {go_on}"
-    if is_held(header):
-        return f" by {header.holder}"
-    if header.status in (StateStatus.FAILED, StateStatus.INTERRUPTED) and header.agent is not None:
-        return f"; {go_on}"
-    return ""
+def _preview(data: bytes) -> str:
+    return call_preview(data, width() - 13)
 
 
 def _failure(view: StateView, past: Past) -> EventRecord | None:
     """Where the timeline that is shown has failed. The status of the state is that of its current one."""
     may_have_failed = view.header.status is StateStatus.FAILED or not past.is_current
-    return failed_at(view.history) if may_have_failed else None
+    return failed_at(view.history, run_of(view.history)) if may_have_failed else None
 
 
-def _failure_lines(view: StateView, past: Past) -> Iterator[str]:
-    record = _failure(view, past)
-    if record is not None and record.error is not None:
-        yield f"Failed at {record.address}: {_error(record, 10_000)}"
-        yield ""
+def _failure_lines(shown: _Shown) -> Iterator[str]:
+    history = shown.view.history
+    failures = {"Failed": _failure(shown.view, shown.past), "Its rollback failed": failed_at(history, shown.rollback)}
+    for what, record in failures.items():
+        if record is not None and record.error is not None:
+            yield f"{what} at {record.address}: {error_in_a_line(record.error, 10_000)}"
+            yield ""
 
 
 def _tree_lines(history: HistorySet) -> Iterator[str]:
@@ -111,42 +151,11 @@ def _row(stem: str, node: CallNode, room: int) -> str:
     label = cut(node.label, max(room - len(stem), 12))
     space = " " * max(0, room - len(stem) - len(label))
     kind = record.address.rpartition(SEPARATOR)[2].removesuffix("_call").ljust(5)
-    took = "" if record.status is ExecutionStatus.STARTED else duration(record.duration_s)
+    has_taken_time = record.status in _HAS_TAKEN_TIME or record.duration_s > 0
+    took = duration(record.duration_s) if has_taken_time else ""
     again = f"{node.attempts} attempts  " if node.attempts > 1 else ""
-    outcome = _outcome(record, max(20, width() - room - 23 - len(again)))
-    return f"{dim(stem)}{label}{space}  {dim(kind)}  {_sign(record)} {took:>9}  {again}{outcome}".rstrip()
-
-
-def _sign(record: EventRecord) -> str:
-    match record.status:
-        case ExecutionStatus.COMPLETED:
-            return click.style(COMPLETED_SIGN, fg="green")
-        case ExecutionStatus.FAILED:
-            return click.style(FAILED_SIGN, fg="red")
-        case _:
-            return click.style(UNFINISHED_SIGN, fg="yellow")
-
-
-def _outcome(record: EventRecord, left: int) -> str:
-    if record.error is not None:
-        return click.style(_error(record, left), fg="red")
-    if record.result is not None:
-        return preview(read(record.result), left)
-    return "not finished" if record.status is ExecutionStatus.STARTED else str(record.status)
-
-
-def _error(record: EventRecord, left: int) -> str:
-    error = record.error
-    assert error is not None
-    return cut(f"{error.type_name.rpartition('.')[2]}: {error.message}", left)
-
-
-def _input(data: bytes, left: int) -> str:
-    """The arguments of the run as they would be written in a call."""
-    value = read(data)
-    named = cast("dict[str, Any]", value if isinstance(value, dict) else {"args": value, "kwargs": {}})
-    args, kwargs = cast("list[object]", named["args"]), cast("dict[str, object]", named["kwargs"])
-    return cut(", ".join([*map(repr, args), *(f"{key}={item!r}" for key, item in kwargs.items())]), left)
+    outcome = outcome_of(node, max(20, width() - room - 23 - len(again)))
+    return f"{dim(stem)}{label}{space}  {dim(kind)}  {sign_of(record)} {took:>9}  {again}{outcome}".rstrip()
 
 
 def _storage(history: HistorySet) -> dict[str, Any]:
@@ -160,31 +169,18 @@ def _storage(history: HistorySet) -> dict[str, Any]:
     return storage
 
 
-def _for_programs(view: StateView, past: Past) -> dict[str, Any]:
+def _for_programs(shown: _Shown) -> dict[str, Any]:
+    view, past = shown.view, shown.past
     nodes = (node for _, node in lines_of(tree_of(view.history)))
     failed = _failure(view, past)
     return {
         **header_for_programs(view.header),
         **past_for_programs(past),
         "failed_at": None if failed is None else failed.address,
+        "unknown": [unknown_call_for_programs(call) for call in shown.unknown],
+        "rollback": None if shown.rollback is None else shown.rollback.status,
+        "retries": msgspec.structs.asdict(view.history.retry_statistics()),
+        "usage": usage_for_programs(shown.usage),
         "storage": _storage(view.history),
-        "events": [_event_for_programs(node.record, node.attempts) for node in nodes if node.record is not None],
-    }
-
-
-def _event_for_programs(record: EventRecord, attempts: int) -> dict[str, Any]:
-    error = record.error
-    return {
-        "address": record.address,
-        "status": record.status,
-        "attempts": attempts,
-        "started_at": record.started_at,
-        "duration_s": record.duration_s,
-        "version": record.version,
-        "input": None if record.input is None else read(record.input),
-        "result": None if record.result is None else read(record.result),
-        "artifacts": list(record.artifacts),
-        "error": None
-        if error is None
-        else {"type": error.type_name, "message": error.message, "traceback": error.traceback},
+        "events": [call_for_programs(node) for node in nodes if node.record is not None],
     }

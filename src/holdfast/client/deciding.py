@@ -3,6 +3,7 @@ used."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -70,6 +71,7 @@ class Deciding(Running):
         agent: Actor[..., Any] | None = None,
         event_bus: EventBus | None = None,
         handle_signals: bool = False,
+        on_first_signal: Callable[[], None] | None = None,
     ) -> list[str]:
         """Undo what a run that did not complete has done, and give the addresses of that, in the order of undoing.
 
@@ -85,7 +87,7 @@ class Deciding(Running):
         if agent is None:
             # Whatever undoes is declared where the agent is.
             await self._recorded_run(header, None)
-        limits = Limits(handles_signals=handle_signals)
+        limits = Limits(handles_signals=handle_signals, on_first_signal=on_first_signal)
         return await roll_back(self._writer, self._stored, header, event_bus or EventBus(), limits)
 
     def usage(self, state_id: str) -> UsageTotals:

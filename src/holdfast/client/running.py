@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -39,6 +40,7 @@ class StoppingOptions(TypedDict, total=False):
     budget: Budget | None
     interrupt_checker: Checker | None
     handle_signals: bool
+    on_first_signal: Callable[[], None] | None
 
 
 _OPTIONS_OF_RUN = frozenset(
@@ -73,6 +75,7 @@ class Running(OpenedStore):
         budget: Budget | None = None,
         interrupt_checker: Checker | None = None,
         handle_signals: bool = False,
+        on_first_signal: Callable[[], None] | None = None,
         **kwargs: Any,
     ) -> R:
         """Run an agent durably and give its result.
@@ -87,7 +90,8 @@ class Running(OpenedStore):
 
         The run is stopped, and can be taken up again, when ``timeout_s`` have passed, at the ``deadline``, when its
         ``budget`` is used up, when ``interrupt_checker`` says so, and with ``handle_signals`` by SIGINT and SIGTERM:
-        the first one finishes what is being executed, the second one does not. ExecutionInterrupted is raised then, or
+        the first one finishes what is being executed (``on_first_signal`` is called then), the second one does not.
+        ExecutionInterrupted is raised then, or
         BudgetExceeded. Where it is not known whether a call that is declared ``once`` was executed, OutcomeUnknown is
         raised, and the state awaits what ``settle`` says.
         """
@@ -114,6 +118,7 @@ class Running(OpenedStore):
                 budget=budget,
                 interrupt_checker=interrupt_checker,
                 handle_signals=handle_signals,
+                on_first_signal=on_first_signal,
             ),
         )
         return await run_to_end(self._writer, run)
@@ -126,6 +131,7 @@ class Running(OpenedStore):
             budget=options.get("budget"),
             checker=options.get("interrupt_checker"),
             handles_signals=options.get("handle_signals", False),
+            on_first_signal=options.get("on_first_signal"),
         )
 
     def run_sync(self, agent: Actor[..., R], *args: Any, **kwargs: Any) -> R:

@@ -14,6 +14,7 @@ from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
 from holdfast.engine.declared import names_declared_once
 from holdfast.engine.fork import ForkPoint, fork_state, require_not_again
+from holdfast.engine.opening import is_rolled_back
 from holdfast.engine.replacement import NOTHING, replacement_of
 from holdfast.engine.run import run_to_end
 from holdfast.errors import RolledBack, UsageError
@@ -21,7 +22,6 @@ from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline, from_event, on_timeline
 from holdfast.journal.plan import plan_of
 from holdfast.model import OnDrift, RerunPlan, StateHeader, StateMetadata, checked_state_id
-from holdfast.model.interrupts import ROLLED_BACK
 
 R = TypeVar("R")
 
@@ -142,7 +142,7 @@ def _fork_id(state_id: str) -> str:
 
 def _require_not_rolled_back(header: StateHeader) -> None:
     """Raises RolledBack: results that were undone must not be given again on another timeline."""
-    if header.metadata.stopped.get("reason") == ROLLED_BACK:
+    if is_rolled_back(header):
         raise RolledBack(header.state_id)
 
 

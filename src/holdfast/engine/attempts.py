@@ -73,7 +73,7 @@ async def try_again(
         await durable
     said = f"{failure.type_name}: {failure.message}"
     if live.bus.is_heard:
-        tell(live, call, ExecutionStatus.FAILED, execution_time=duration_s, original_error=said)
+        tell(live, call, ExecutionStatus.FAILED, execution_time=duration_s, retry_delay=delay_s, original_error=said)
         tell(live, call, ExecutionStatus.RETRYING, retry_delay=delay_s, original_error=said)
         live.bus.give_a_moment()
     call.attempt += 1

@@ -70,6 +70,12 @@ def recorded_key(record: EventRecord | None) -> str:
     return "" if record is None or record.details is None else record.details.key
 
 
+def kept_details(record: EventRecord, settled: str = "", by: str = "") -> Details:
+    """What stays the same of the details of a call, whatever is said of it."""
+    undo = "" if record.details is None else record.details.undo
+    return Details(key=recorded_key(record), undo=undo, settled=settled, by=by)
+
+
 def is_unknown(record: EventRecord) -> bool:
     """Whether a call that is declared ``once`` has started, gave no result, and nobody has said that it may run
     again."""
@@ -125,7 +131,7 @@ async def _await_a_person(scope: Scope, call: Call, record: EventRecord) -> None
 
 
 def _awaiting(record: EventRecord, seq: int, now: float) -> EventRecord:
-    return said_of(record, seq, now, ExecutionStatus.AWAITING, Details(key=recorded_key(record)))
+    return said_of(record, seq, now, ExecutionStatus.AWAITING, kept_details(record))
 
 
 def said_of(
@@ -153,7 +159,7 @@ async def settle_happened(live: LiveState, record: EventRecord, found: Happened)
     """Record the result that a probe has found of a call."""
     encoded, pending = await live.stored.encode_result(found.result, False)
     ids = await live.put_artifacts(pending) if pending else ()
-    details = Details(key=recorded_key(record), settled=Settled.HAPPENED, by="probe")
+    details = kept_details(record, Settled.HAPPENED, "probe")
     artifacts = tuple(dict.fromkeys((*record.artifacts, *ids)))
     live.write_event(
         lambda seq, now: said_of(

@@ -16,7 +16,7 @@ def details_of(call: Call, start: Start, result: Any) -> Details | None:
     """The details of a result; None where there is nothing to say."""
     actor = call.actor
     usage = usage_of(result) if actor.event_type is EventType.LLM_CALL else None
-    undo = "" if actor.undo is None else name_of_undo(actor.undo)
+    undo = name_of_undo(actor.undo)
     if usage is None and not undo:
         return start.details
     return Details(key=call.key, undo=undo, usage=usage)
@@ -26,9 +26,13 @@ def details_of_failure(call: Call, start: Start) -> Details | None:
     """The details of a failure for good: whether what is declared ``once`` was executed at all."""
     if not call.actor.once:
         return None
-    return start.details if call.has_run else Details(key=call.key, settled=Settled.NOT_EXECUTED)
+    if call.has_run:
+        return start.details
+    return Details(key=call.key, undo=name_of_undo(call.actor.undo), settled=Settled.NOT_EXECUTED)
 
 
 def name_of_undo(undo: Any) -> str:
-    """What a function or an actor that undoes something is called."""
+    """What a function or an actor that undoes something is called; empty where there is none."""
+    if undo is None:
+        return ""
     return str(getattr(undo, "name", None) or getattr(undo, "__name__", None) or type(undo).__name__)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.backends.contract import StateUpdate
-from holdfast.engine.opening import take_lease
+from holdfast.engine.opening import is_rolled_back, take_lease
 from holdfast.engine.scope import current_scope
 from holdfast.engine.stopping import cancel, leave_behind
-from holdfast.model import InterruptSignal, StateMetadata, StateStatus
-from holdfast.model.interrupts import to_plain
+from holdfast.model import InterruptSignal, StateStatus
+from holdfast.model.interrupts import ROLLED_BACK, to_plain
 
 if TYPE_CHECKING:
     from holdfast.engine.live import LiveState
@@ -46,7 +46,10 @@ def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus =
         if live.lease is None:
             take_lease(live)
         at = live.clock.now()
-        metadata = msgspec.structs.replace(live.metadata_to_keep(), stopped=to_plain(signal, at))
+        stopped = to_plain(signal, at)
+        if is_rolled_back(live.header):
+            stopped["reason"] = ROLLED_BACK  # What was undone stays so, however often the rollback is stopped.
+        metadata = msgspec.structs.replace(live.metadata_to_keep(), stopped=stopped)
         update = StateUpdate(at=at, status=status, metadata=metadata, releases=True)
         if signal.save_checkpoint:
             live.write_checkpoint(status, update)
@@ -54,11 +57,6 @@ def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus =
             live.write_update(update)
     finally:
         live.forget()
-
-
-def without_stop(metadata: StateMetadata) -> StateMetadata:
-    """The metadata of a state that is taken up again."""
-    return msgspec.structs.replace(metadata, stopped={}) if metadata.stopped else metadata
 
 
 async def _close_all(live: LiveState) -> None:

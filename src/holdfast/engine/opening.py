@@ -6,14 +6,15 @@ import asyncio
 
 import msgspec
 
-from holdfast.backends.contract import Claim, Grant
+from holdfast.backends.contract import Claim, Grant, StateUpdate
 from holdfast.codec import frames
 from holdfast.engine.lease import takeover
 from holdfast.engine.live import LiveState
 from holdfast.engine.reading import read_history
 from holdfast.engine.writer import Writer
 from holdfast.errors import LeaseHeld, StateCorrupted
-from holdfast.model import End
+from holdfast.model import End, StateHeader, StateMetadata, StateStatus
+from holdfast.model.interrupts import ROLLED_BACK
 
 RETRY_S = 0.05
 """How often a lease that another process holds is asked for again by whoever waits for it."""
@@ -80,8 +81,21 @@ def take_lease(live: LiveState) -> None:
     live.begin_writing(grant.lease)
     if live.brought_along and grant.is_new:
         live.put_contents(live.brought_along)
+    if live.header.metadata.stopped and not is_rolled_back(live.header):
+        metadata = without_stop(live.header.metadata)
+        live.write_update(StateUpdate(at=live.clock.now(), status=StateStatus.RUNNING, metadata=metadata))
     if live.next_timeline is not None:
         live.begin_timeline(live.next_timeline)
+
+
+def without_stop(metadata: StateMetadata) -> StateMetadata:
+    """The metadata of a state that is taken up again."""
+    return msgspec.structs.replace(metadata, stopped={}) if metadata.stopped else metadata
+
+
+def is_rolled_back(header: StateHeader) -> bool:
+    """Whether what the state has done was undone, or that was begun."""
+    return header.metadata.stopped.get("reason") == ROLLED_BACK
 
 
 def _all_frames(live: LiveState) -> tuple[bytes, ...]:

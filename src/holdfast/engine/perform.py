@@ -22,7 +22,7 @@ from holdfast.engine.call import Call
 from holdfast.engine.compare import compare
 from holdfast.engine.drift import check_ended, check_given, check_going_on, check_new
 from holdfast.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
-from holdfast.engine.event_details import details_of, details_of_failure
+from holdfast.engine.event_details import details_of, details_of_failure, name_of_undo
 from holdfast.engine.failures import can_be_raised, causes_of, mark_failed, recorded_error
 from holdfast.engine.handlers import run_handler
 from holdfast.engine.live import LiveState, failure_of
@@ -259,7 +259,7 @@ async def _begin(
     start = Start(call.address, live.clock.now(), order, actor.version, what, input_, named, call.attempt)
     if actor.once:
         call.key = call.key or new_key(live, call.address)
-        start = start._replace(details=Details(key=call.key))
+        start = start._replace(details=Details(key=call.key, undo=name_of_undo(actor.undo)))
     elif call.spent_s:
         start = start._replace(details=Details(spent_s=call.spent_s))
     child = inside_of_attempt(scope, call)

@@ -40,8 +40,8 @@ async def roll_back(
     writer: Writer, stored: StoredValues, header: StateHeader, bus: EventBus, limits: Limits
 ) -> list[str]:
     """Undo what a run has done, and give the addresses of that, in the order of undoing. Raises what an undo raises."""
+    _require_unfinished(header)
     history, link = read_history(header, await writer.read(header.state_id), stored)
-    _require_can_be_undone(header, history)
     live = LiveState(
         writer=writer,
         stored=stored,
@@ -138,14 +138,18 @@ def _own(header: StateHeader, history: History) -> list[EventRecord]:
     return [record for record in to_undo(history) if record.seq > shared]
 
 
-def _require_can_be_undone(header: StateHeader, history: History) -> None:
+def _require_unfinished(header: StateHeader) -> None:
     if header.status is StateStatus.COMPLETED:
         raise UsageError(
             f"State {header.state_id!r} has completed, and only a run that did not is rolled back.",
             "Undo what it has done by other runs.",
         )
+
+
+def _require_can_be_undone(header: StateHeader, history: History) -> None:
+    _require_unfinished(header)
     if history.first_event() is None:
         raise UsageError(f"State {header.state_id!r} has no events.", "There is nothing to undo.")
-    unknown = unknown_effects(history)
+    unknown = unknown_effects(history, failed=False)
     if unknown:
         raise OutcomeUnknown(unknown[0].address, header.state_id)

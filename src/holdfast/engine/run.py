@@ -22,10 +22,9 @@ from holdfast.engine.call import Call
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.environment import with_environment
 from holdfast.engine.lease import mark_ended, mark_running, new_holder
-from holdfast.engine.leaving import without_stop
 from holdfast.engine.limits import Limits
 from holdfast.engine.live import LiveState
-from holdfast.engine.opening import acquire
+from holdfast.engine.opening import acquire, without_stop
 from holdfast.engine.perform import perform_call
 from holdfast.engine.reading import decoded, read_history, require_end
 from holdfast.engine.retry_levels import RetryLevels

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.contract import StateUpdate
 from holdfast.engine.bus import EventBus
-from holdfast.engine.effects import recorded_key, said_of
+from holdfast.engine.effects import kept_details, said_of
 from holdfast.engine.live import LiveState, failure_of
 from holdfast.engine.opening import take_lease
 from holdfast.engine.reading import read_history
@@ -19,7 +19,7 @@ from holdfast.errors import AmbiguousAddress, EventFailed, UnknownAddress, Usage
 from holdfast.journal.address import matching, nearest, nearest_ends
 from holdfast.journal.history import History
 from holdfast.journal.rollback import unknown_effects
-from holdfast.model import Details, EventRecord, ExecutionStatus, Settled, StateHeader, StateStatus
+from holdfast.model import EventRecord, ExecutionStatus, Settled, StateHeader, StateStatus
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def settle(writer: Writer, stored: StoredValues, header: StateHeader, at: str | 
     try:
         # Under the lease, since another person may have said it in the meantime.
         record = _find(live.history, at)
-        others = [each for each in unknown_effects(live.history) if each.address != record.address]
+        others = [each for each in unknown_effects(live.history, failed=False) if each.address != record.address]
         update = StateUpdate(
             at=live.clock.now(), status=StateStatus.AWAITING if others else StateStatus.PAUSED, releases=True
         )
@@ -79,7 +79,6 @@ def _find(history: History, at: str | None) -> EventRecord:
 
 
 def _write(live: LiveState, record: EventRecord, word: Word, update: StateUpdate) -> None:
-    key, by = recorded_key(record), word.by
     more: dict[str, Any] = {}
     if word.happened is not NOTHING:
         status, settled = ExecutionStatus.COMPLETED, Settled.HAPPENED
@@ -91,5 +90,5 @@ def _write(live: LiveState, record: EventRecord, word: Word, update: StateUpdate
     else:
         status, settled = ExecutionStatus.FAILED, Settled.FAILED
         more = {"error": failure_of(EventFailed(record.address, word.failed or "somebody said so"))}
-    details = Details(key=key, settled=settled, by=by)
+    details = kept_details(record, settled, word.by)
     live.write_event(lambda seq, now: said_of(record, seq, now, status, details, **more), update)

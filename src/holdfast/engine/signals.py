@@ -28,10 +28,12 @@ class _Handling:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._before = {number: signal.getsignal(number) for number in HANDLED}
+        # A program that was started to ignore a signal, as by nohup, goes on to ignore it.
+        found = {number: signal.getsignal(number) for number in HANDLED}
+        self._before = {number: handler for number, handler in found.items() if handler is not signal.SIG_IGN}
         self._told = 0
         self.states: list[LiveState] = []
-        for number in HANDLED:
+        for number in self._before:
             loop.add_signal_handler(number, self._stop, number)
 
     def _stop(self, number: signal.Signals) -> None:

@@ -122,14 +122,18 @@ class Stopper:
             return
         if self.signal is None:
             self.signal, self.status = signal, status
-            self.error = error or ExecutionInterrupted(
-                live.state_id, str(signal.reason), signal.message, signal.triggered_by
-            )
+            self.error = error or self._interrupted(signal)
             live.is_stopping = True
             live.replays_quickly = False
         elif self.signal.is_graceful and not signal.is_graceful:
-            self.signal = msgspec.structs.replace(self.signal, is_graceful=False)
+            if type(self.error) is ExecutionInterrupted:
+                self.signal, self.error = signal, self._interrupted(signal)
+            else:
+                self.signal = msgspec.structs.replace(self.signal, is_graceful=False)
         self.look()
+
+    def _interrupted(self, signal: InterruptSignal) -> ExecutionInterrupted:
+        return ExecutionInterrupted(self._live.state_id, str(signal.reason), signal.message, signal.triggered_by)
 
     def look(self) -> None:
         """Cancel what is left if the time for it has come. Called whenever a call has ended."""

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from holdfast.engine.scope import Scope, current_scope
-from holdfast.engine.stopping import Stopped
+from holdfast.engine.stopping import Stopped, tasks_inside
 from holdfast.errors import UsageError
 
 R = TypeVar("R")
@@ -23,6 +23,7 @@ R = TypeVar("R")
 log = logging.getLogger("holdfast.interrupts")
 
 _UNBOUNDED = 1_000_000
+_given_up: set[concurrent.futures.Future[Any]] = set()
 _pool = ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="holdfast-plain")
 
 
@@ -42,13 +43,27 @@ async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: d
     try:
         return await asyncio.wrap_future(future, loop=loop)
     except asyncio.CancelledError:
-        if not future.cancelled() and not future.done():
-            scope = current_scope.get()
-            if scope is not None:
-                scope.event.cut_off()
-            name = getattr(function, "__qualname__", repr(function))
-            log.warning("%s was given up, and goes on in its thread: what it gives is not recorded.", name)
+        if not future.done():
+            _give_up(future, function)
         raise
+
+
+def _give_up(future: concurrent.futures.Future[Any], function: Callable[..., Any]) -> None:
+    """Wait no longer for a function that goes on in its thread. One that waits for a call there ends with that call."""
+    scope = current_scope.get()
+    if scope is not None:
+        scope.event.cut_off()
+        if tasks_inside(scope.live, scope.event):
+            return
+    _given_up.add(future)
+    future.add_done_callback(_given_up.discard)
+    name = getattr(function, "__qualname__", repr(function))
+    log.warning("%s was given up, and goes on in its thread: what it gives is not recorded.", name)
+
+
+def is_anything_given_up() -> bool:
+    """Whether a plain function that nobody waits for any more still runs: the process would wait for it at its end."""
+    return bool(_given_up)
 
 
 def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | None) -> R:

@@ -324,7 +324,7 @@ class History:
             if type(record) is EventRecord:
                 if record.status is ExecutionStatus.STARTED:
                     started.add(record.address)
-                elif record.status in _ENDS_AN_ATTEMPT and not _is_said_by_others(record):
+                elif record.status in _ENDS_AN_ATTEMPT and not _is_not_of_an_attempt(record):
                     if record.address in started:
                         started.discard(record.address)
                     else:
@@ -345,9 +345,12 @@ _ENDS_AN_ATTEMPT = frozenset(
 )
 
 
-def _is_said_by_others(record: EventRecord) -> bool:
-    """Whether a person or a probe has said what became of an event: nothing was executed for that."""
-    return record.details is not None and bool(record.details.settled)
+def _is_not_of_an_attempt(record: EventRecord) -> bool:
+    """Whether nothing was executed for a record: a person or a probe has said what became of an event, or it was cut
+    off while it waited for its next attempt."""
+    details = record.details
+    is_of_wait = record.status is not ExecutionStatus.RETRYING and details is not None and bool(details.due_at)
+    return is_of_wait or (details is not None and bool(details.settled))
 
 
 def _start_of(record: EventRecord) -> EventRecord:

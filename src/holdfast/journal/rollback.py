@@ -6,6 +6,8 @@ a call for each thing that is undone, from the newest to the oldest, with the pa
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from holdfast.errors import RolledBack
 from holdfast.journal.address import SEPARATOR, label
 from holdfast.journal.history import History
@@ -33,15 +35,19 @@ def to_undo(history: History) -> list[EventRecord]:
     return sorted(done, key=lambda record: record.seq, reverse=True)
 
 
-def unknown_effects(history: History) -> list[EventRecord]:
-    """The calls that are declared ``once``, have begun, and of which nobody knows what became."""
-    return [record for record in history.latest.values() if _is_unknown(record, history)]
+def unknown_effects(history: History, *, failed: bool = True) -> list[EventRecord]:
+    """The calls that are declared ``once``, have begun, and are not executed again without a word.
+
+    With ``failed`` also those of which somebody has said that they failed.
+    """
+    settled = ("", Settled.FAILED) if failed else ("",)
+    return [record for record in history.latest.values() if _is_unknown(record, history, settled)]
 
 
-def _is_unknown(record: EventRecord, history: History) -> bool:
+def _is_unknown(record: EventRecord, history: History, settled: Collection[str]) -> bool:
     # Only what is declared ``once`` has a recorded key. A failure that the program has caught is known to it.
     details = record.details
-    is_once = details is not None and bool(details.key) and details.settled in ("", Settled.FAILED)
+    is_once = details is not None and bool(details.key) and details.settled in settled
     is_caught = record.status is ExecutionStatus.FAILED and record.address not in history.to_retry
     return is_once and record.status is not ExecutionStatus.COMPLETED and not is_caught
 
