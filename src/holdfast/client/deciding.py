@@ -38,7 +38,7 @@ class Deciding(Running):
         self._header(state_id)
         signal = InterruptSignal(str(reason), message, by, is_graceful=finish)
         holder = self.backend.leave_wish(state_id, msgspec.json.encode(signal).decode())
-        return holder is not None and not is_dead(holder)
+        return holder is not None and (self._writer.keeper.is_keeping(holder) or not is_dead(holder))
 
     def settle(
         self,

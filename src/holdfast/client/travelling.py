@@ -21,6 +21,7 @@ from holdfast.errors import RolledBack, UsageError
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline, from_event, on_timeline
 from holdfast.journal.plan import plan_of
+from holdfast.journal.rollback import require_not_rolled_back
 from holdfast.model import OnDrift, RerunPlan, StateHeader, StateMetadata, checked_state_id
 
 R = TypeVar("R")
@@ -57,7 +58,7 @@ class Travelling(Running):
         where it is not run from the start, before anything runs; and what ``resume`` raises.
         """
         reader = self._reader(state_id)
-        if at is not None:
+        if at is not None and timeline is None:
             _require_not_rolled_back(reader.header)
 
         def make(history: History) -> tuple[NewTimeline, Sequence[Pending]]:
@@ -68,6 +69,8 @@ class Travelling(Running):
 
         # Before the lease is taken, so that what cannot be done changes nothing.
         history, _ = reader.history()
+        if at is not None:
+            require_not_rolled_back(on_timeline(history, timeline))
         new, _ = make(history)
         if not again:
             require_not_again(on_timeline(history, timeline), new)
@@ -123,7 +126,11 @@ class Travelling(Running):
         OnceAgain, RolledBack, ValueNotStorable, or UsageError where the new id is taken; then nothing is made.
         """
         parent = self._header(state_id)
-        _require_not_rolled_back(parent)
+        if timeline is None:
+            _require_not_rolled_back(parent)
+        else:
+            history, _ = self._reader(state_id).history()
+            require_not_rolled_back(on_timeline(history, timeline))
         if at is not None and checkpoint is not None:
             raise UsageError("A state is forked at an address or at a checkpoint, not at both.", "Give one of the two.")
         if at is None and replace is not NOTHING:

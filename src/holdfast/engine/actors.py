@@ -23,6 +23,7 @@ from holdfast.engine.call import Call
 from holdfast.engine.perform import perform, perform_call
 from holdfast.engine.scope import current_scope
 from holdfast.engine.threads import run_plain, wait_for
+from holdfast.engine.undo_names import name_of_undo
 from holdfast.errors import UsageError
 from holdfast.journal.address import SEPARATOR, label
 from holdfast.model import DeterminismLevel, EventType, RetryConfig
@@ -48,8 +49,8 @@ TOLERANCE = 1e-6
 declared_once: WeakSet[Actor[..., Any]] = WeakSet()
 """The actors of this process that are declared ``once``."""
 
-with_undo: WeakValueDictionary[tuple[str, EventType], Actor[..., Any]] = WeakValueDictionary()
-"""The actors of this process that something undoes, by name and kind."""
+with_undo: WeakValueDictionary[tuple[str, EventType, str], Actor[..., Any]] = WeakValueDictionary()
+"""The actors of this process that something undoes, by name and kind, and the name of what undoes them."""
 
 
 class Options(TypedDict, total=False):
@@ -151,7 +152,7 @@ class Actor(Generic[P, R]):
         if once:
             declared_once.add(self)
         if undo is not None:
-            with_undo[name, self.event_type] = self
+            with_undo[name, self.event_type, name_of_undo(undo)] = self
 
     def _check_execution(self) -> None:
         """See to what follows from the options of execution. Raises UsageError where they contradict each other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.undo_names import name_of_undo
 from holdfast.engine.usage_hooks import usage_of
 from holdfast.model import Details, EventType, Settled
 
@@ -29,10 +30,3 @@ def details_of_failure(call: Call, start: Start) -> Details | None:
     if call.has_run:
         return start.details
     return Details(key=call.key, undo=name_of_undo(call.actor.undo), settled=Settled.NOT_EXECUTED)
-
-
-def name_of_undo(undo: Any) -> str:
-    """What a function or an actor that undoes something is called; empty where there is none."""
-    if undo is None:
-        return ""
-    return str(getattr(undo, "name", None) or getattr(undo, "__name__", None) or type(undo).__name__)

@@ -26,6 +26,7 @@ from holdfast.journal.address import parse
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline, from_end, from_record, on_timeline, point_of
 from holdfast.journal.plan import plan_of
+from holdfast.journal.rollback import is_rolled_back, names_undoing
 from holdfast.journal.search import WINDOW, last_shared, search
 from holdfast.journal.timeline import belonging, cut_behind, intact
 from holdfast.model import (
@@ -100,9 +101,11 @@ def _located(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline, int,
 
 def require_not_again(before: History, new: NewTimeline) -> None:
     """Raises OnceAgain where a new timeline would execute again what is declared ``once`` and has been begun."""
-    again = plan_of(before, new, names_declared_once()).once_again
+    again = {calls.actor for calls in plan_of(before, new, names_declared_once()).once_again}
+    if is_rolled_back(before):
+        again -= names_undoing(before)
     if again:
-        raise OnceAgain(before.state_id, tuple(calls.actor for calls in again))
+        raise OnceAgain(before.state_id, tuple(sorted(again)))
 
 
 def _found_quickly(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline, int] | None:

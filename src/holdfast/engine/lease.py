@@ -146,6 +146,11 @@ class LeaseKeeper:
                 self._is_alive = True
                 threading.Thread(target=self._run, name="holdfast-leases", daemon=True).start()
 
+    def is_keeping(self, holder: Holder) -> bool:
+        """Whether a state is held by that holder in this process, in whatever form."""
+        with self._lock:
+            return holder.token in self._states
+
     def drop(self, live: LiveState) -> None:
         with self._lock:
             self._states.pop(live.holder.token, None)

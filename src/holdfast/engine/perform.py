@@ -22,7 +22,7 @@ from holdfast.engine.call import Call
 from holdfast.engine.compare import compare
 from holdfast.engine.drift import check_ended, check_given, check_going_on, check_new
 from holdfast.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
-from holdfast.engine.event_details import details_of, details_of_failure, name_of_undo
+from holdfast.engine.event_details import details_of, details_of_failure
 from holdfast.engine.failures import can_be_raised, causes_of, mark_failed, recorded_error
 from holdfast.engine.handlers import run_handler
 from holdfast.engine.live import LiveState, failure_of
@@ -32,6 +32,7 @@ from holdfast.engine.rehearse import rehearse_agent
 from holdfast.engine.scope import Scope, Start
 from holdfast.engine.stopping import Stopped
 from holdfast.engine.time_limits import run_limited
+from holdfast.engine.undo_names import name_of_undo
 from holdfast.errors import HoldfastError
 from holdfast.journal.replay import Decision, decide
 from holdfast.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint

@@ -18,7 +18,7 @@ from holdfast.backends.contract import StateUpdate
 from holdfast.engine.actors import Actor, FunctionActor, with_undo
 from holdfast.engine.bus import EventBus
 from holdfast.engine.call import Call
-from holdfast.engine.event_details import name_of_undo
+from holdfast.engine.lease import mark_ended, mark_running
 from holdfast.engine.limits import Limits
 from holdfast.engine.live import LiveState
 from holdfast.engine.opening import take_lease
@@ -27,6 +27,7 @@ from holdfast.engine.reading import read_history
 from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.stoppable import stoppable
+from holdfast.engine.undo_names import name_of_undo
 from holdfast.engine.writer import Writer
 from holdfast.errors import OutcomeUnknown, UsageError
 from holdfast.journal.address import SEPARATOR, parse
@@ -52,7 +53,12 @@ async def roll_back(
         mode=ReplayMode.NORMAL,
         retry=RetryLevels.recorded(header.metadata),
     )
-    await asyncio.to_thread(take_lease, live)
+    mark_running(live.holder)
+    try:
+        await asyncio.to_thread(take_lease, live)
+    except BaseException:
+        mark_ended(live.holder)
+        raise
     try:
         _require_can_be_undone(live.header, live.history)
         undoing = [(record, _undo_of(record)) for record in _own(live.header, live.history)]
@@ -97,10 +103,7 @@ async def _undo_all(live: LiveState, limits: Limits, undoing: list[tuple[EventRe
 
 async def _call(live: LiveState, record: EventRecord, undo: Actor[..., Any]) -> None:
     """Undo one result: a call with the path of what it undoes as its key."""
-    if record.input is None:
-        raise UsageError(
-            f"{record.address} cannot be undone: its input is not recorded.", "Undo it by hand, and settle the rest."
-        )
+    assert record.input is not None, "nothing is begun where one cannot be undone"
     recorded = await live.stored.decode_record(record.input, record.artifacts)
     args, kwargs = undo.arguments_of(recorded)
     if _takes_result(undo.function):
@@ -117,10 +120,14 @@ def _takes_result(function: Any) -> bool:
 
 
 def _undo_of(record: EventRecord) -> Actor[..., Any]:
-    """The actor that undoes a result. Raises UsageError where this process does not have it."""
+    """The actor that undoes a result. Raises UsageError where this process does not have it, or it cannot undo that."""
     address = parse(record.address)
-    actor = with_undo.get((address.name, address.event_type))
     assert record.details is not None
+    if record.input is None:
+        raise UsageError(
+            f"{record.address} cannot be undone: its input is not recorded.", "Undo by hand what the run has done."
+        )
+    actor = with_undo.get((address.name, address.event_type, record.details.undo))
     if actor is None or actor.undo is None:
         raise UsageError(
             f"{record.address} is undone by {record.details.undo!r}, and no actor {address.name!r} with an undo is "
@@ -129,7 +136,9 @@ def _undo_of(record: EventRecord) -> Actor[..., Any]:
         )
     if isinstance(actor.undo, Actor):
         return cast("Actor[..., Any]", actor.undo)
-    return FunctionActor(actor.undo, EventType.TOOL_CALL, name=name_of_undo(actor.undo))
+    # An object that can be called has no name of its own, and its method has.
+    function = actor.undo if hasattr(actor.undo, "__name__") else getattr(actor.undo, "__call__")  # noqa: B004, B009
+    return FunctionActor(function, EventType.TOOL_CALL, name=name_of_undo(actor.undo))
 
 
 def _own(header: StateHeader, history: History) -> list[EventRecord]:

@@ -24,18 +24,17 @@ from holdfast.engine.environment import with_environment
 from holdfast.engine.lease import mark_ended, mark_running, new_holder
 from holdfast.engine.limits import Limits
 from holdfast.engine.live import LiveState
-from holdfast.engine.opening import acquire, without_stop
+from holdfast.engine.opening import acquire, is_rolled_back, without_stop
 from holdfast.engine.perform import perform_call
 from holdfast.engine.reading import decoded, read_history, require_end
 from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.stoppable import stoppable
 from holdfast.engine.writer import Writer
-from holdfast.errors import Drift, DriftWarning, StateCorrupted, StateMismatch, UnknownState
+from holdfast.errors import Drift, DriftWarning, RolledBack, StateCorrupted, StateMismatch, UnknownState
 from holdfast.journal.address import is_top_level, parse
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
-from holdfast.journal.rollback import require_not_rolled_back
 from holdfast.journal.timeline import intact
 from holdfast.model import (
     End,
@@ -69,8 +68,6 @@ class Run(msgspec.Struct, kw_only=True):
     records_inputs: bool = True
     create: bool = True
     """False: the state must exist, as it does for whoever resumes it."""
-    goes_on: bool = True
-    """False: what is run is not the pipeline itself, but what undoes it."""
     new_timeline: MakeTimeline | None = None
     """Where it is not gone on with but run on from somewhere: what tells where, from the history as it then stands."""
     on_drift: OnDrift = OnDrift.WARN
@@ -174,8 +171,8 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
             _require_same_run(run, live.history.first_event(), first)
             if run.new_timeline is not None:
                 await _begin_timeline(live, run.new_timeline)
-            elif run.goes_on:
-                require_not_rolled_back(live.history)
+            elif is_rolled_back(grant.header):
+                raise RolledBack(run.state_id)
             _mark_running(live, run.limits.retry)
         run.limits.apply_to(live)
     except BaseException:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.artifacts.stored_values import StoredValues
+from holdfast.artifacts.stored_values import Encoded, StoredValues
 from holdfast.backends.contract import StateUpdate
 from holdfast.engine.bus import EventBus
 from holdfast.engine.effects import kept_details, said_of
@@ -45,6 +45,8 @@ def settle(writer: Writer, stored: StoredValues, header: StateHeader, at: str | 
     """Record what became of a call, and give its address. Raises what ``Holdfast.settle`` says."""
     history, link = read_history(header, writer.backend.read(header.state_id), stored)
     _find(history, at)
+    # Before the lease is taken, so that what cannot be stored changes nothing.
+    encoded = None if word.happened is NOTHING else stored.encode(word.happened, "happened")
     live = LiveState(writer=writer, stored=stored, header=header, history=history, link=link, bus=EventBus())
     take_lease(live)
     try:
@@ -54,7 +56,7 @@ def settle(writer: Writer, stored: StoredValues, header: StateHeader, at: str | 
         update = StateUpdate(
             at=live.clock.now(), status=StateStatus.AWAITING if others else StateStatus.PAUSED, releases=True
         )
-        _write(live, record, word, update)
+        _write(live, record, word, encoded, update)
         return record.address
     except BaseException:
         live.release(None)
@@ -78,13 +80,13 @@ def _find(history: History, at: str | None) -> EventRecord:
     return unknown[found[0]]
 
 
-def _write(live: LiveState, record: EventRecord, word: Word, update: StateUpdate) -> None:
+def _write(live: LiveState, record: EventRecord, word: Word, encoded: Encoded | None, update: StateUpdate) -> None:
     more: dict[str, Any] = {}
-    if word.happened is not NOTHING:
+    if encoded is not None:
         status, settled = ExecutionStatus.COMPLETED, Settled.HAPPENED
-        encoded, pending = live.stored.encode(word.happened, "happened")
+        result, pending = encoded
         ids = live.put_artifacts_now(pending) if pending else ()
-        more = {"result": encoded, "artifacts": tuple(dict.fromkeys((*record.artifacts, *ids)))}
+        more = {"result": result, "artifacts": tuple(dict.fromkeys((*record.artifacts, *ids)))}
     elif word.again:
         status, settled = ExecutionStatus.CANCELLED, Settled.AGAIN
     else:

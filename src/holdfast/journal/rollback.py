@@ -52,6 +52,11 @@ def _is_unknown(record: EventRecord, history: History, settled: Collection[str])
     return is_once and record.status is not ExecutionStatus.COMPLETED and not is_caught
 
 
+def names_undoing(history: History) -> set[str]:
+    """The names of what undoes something here: a new timeline does not execute that again."""
+    return {record.details.undo for record in to_undo(history) if record.details is not None}
+
+
 def is_rolled_back(history: History) -> bool:
     """Whether the run has been rolled back, or that was begun."""
     first = history.first_event()
