@@ -42,7 +42,7 @@ failing: set[str] = set()
 async def step(name: str) -> str:
     executions[name] += 1
     if name in failing:
-        raise ConnectionError(f"{name} does not answer")
+        raise LookupError(f"{name} does not answer")
     return f"{name}/{executions[name]}"
 
 
@@ -70,7 +70,7 @@ def fill(hf: Holdfast, encryption: Encryption | None = None) -> None:
     """A state of every sort. The state `gone` is deleted, and `orphan` has begun with its records."""
     hf.run_sync(stepping, 4, state_id="run", metadata=StateMetadata(tags=["a", "b"], custom_data={"n": [1, None]}))
     failing.add("s3")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(stepping, 4, state_id="failed")
     failing.clear()
     explicit = ExecutionState(state_backend=hf.backend, encryption=encryption, state_id="explicit")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast import ExecutionState, Tool
+from holdfast import ExecutionState, RetryConfig, Tool
 
 executions: Counter[str] = Counter()
 failing: set[str] = set()
@@ -81,7 +81,15 @@ class _Step(Tool):
                 raise APITimeoutError(name)
             return {**input_data, name: executions[name], **entries}
 
-        super().__init__(name=name, description=f"Does {name}", input_model=dict, output_model=dict, handler=handler)
+        super().__init__(
+            name=name,
+            description=f"Does {name}",
+            input_model=dict,
+            output_model=dict,
+            handler=handler,
+            # The stories are of what a person does after a failure, which comes at once so.
+            retry_config=RetryConfig(enabled=False),
+        )
 
 
 class ValidateDataActor(_Step):

@@ -678,7 +678,12 @@ def test_an_interrupted_run_says_how_to_go_on(agent: str) -> None:
     assert {
         "state_id": "x",
         "status": "interrupted",
-        "error": {"type": "KeyboardInterrupt", "message": "Interrupted."},
+        "error": {
+            "type": "ExecutionInterrupted",
+            "message": "What was being executed was finished first.",
+            "reason": "signal",
+            "triggered_by": "SIGINT",
+        },
     } == json.loads(printed)
     assert "x  interrupted; go on with `holdfast resume x`" in done("show", "x").stdout
 
@@ -713,6 +718,14 @@ def test_every_command_explains_itself(command: str) -> None:
     assert (
         done(command, "-h").stdout.startswith(f"Usage: commands {command} ") or "Usage:" in done(command, "-h").stdout
     )
+
+
+@pytest.mark.parametrize("command", sorted(commands.commands))
+def test_every_command_and_option_is_documented(command: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text()
+    assert f"\n## holdfast {command}" in page
+    options = [each.opts for each in commands.commands[command].params if isinstance(each, click.Option)]
+    assert [] == [names for names in options if not any(f"`{name}" in page for name in names)]
 
 
 @pytest.mark.parametrize(

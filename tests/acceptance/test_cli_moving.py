@@ -101,7 +101,7 @@ def test_a_state_is_exported_and_imported_elsewhere(tmp_path: Path, folder: tupl
 
 def test_an_unfinished_state_says_how_to_go_on() -> None:
     failing.add("s2")
-    with Holdfast("sqlite:///runs.db") as hf, pytest.raises(ConnectionError):
+    with Holdfast("sqlite:///runs.db") as hf, pytest.raises(LookupError):
         hf.run_sync(stepping, 2, state_id="z")
     typed("export", "z", "z.zip", "--store", "sqlite:///runs.db")
     answer = typed("import", "z.zip", "--store", "sqlite:///new.db")

@@ -64,7 +64,7 @@ async def read(title: str) -> Book:
 async def note(text: str) -> str:
     executions["note"] += 1
     if switch.get("fails"):
-        raise ConnectionError(text)
+        raise LookupError(text)
     return text.upper()
 
 
@@ -126,11 +126,11 @@ def test_changed_events_name_the_place_inside_the_value(hf: Holdfast) -> None:
 def test_a_changed_status_and_error_are_told(hf: Holdfast) -> None:
     hf.run_sync(reads, ["a"], "two", state_id="x")
     switch["fails"] = True
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(reads, ["a"], "two", state_id="y")
     told = changes(hf.diff("x", "y"))
     assert "status: completed -> failed" in told
-    assert "error:  -> ConnectionError: a of two" in told
+    assert "error:  -> LookupError: a of two" in told
     back = changes(hf.diff("y", "x"))
     assert "status: failed -> completed" in back
 
@@ -163,7 +163,7 @@ def test_retries_are_counted(hf: Holdfast) -> None:
     hf.run_sync(reads, ["a", "b"], "two", state_id="x")
     switch["fails"] = True
     for _ in range(2):
-        with pytest.raises(ConnectionError):
+        with pytest.raises(LookupError):
             hf.run_sync(reads, ["a", "b"], "two", state_id="y")
     switch.clear()
     hf.run_sync(reads, ["a", "b"], "two", state_id="y")
@@ -178,7 +178,7 @@ def test_retries_are_counted(hf: Holdfast) -> None:
 def test_retries_of_an_event_that_differs_are_counted_on_both_sides(hf: Holdfast) -> None:
     for state_id, names in (("x", ["a"]), ("y", ["b"])):
         switch["fails"] = True
-        with pytest.raises(ConnectionError):
+        with pytest.raises(LookupError):
             hf.run_sync(reads, names, "two", state_id=state_id)
         switch.clear()
         hf.run_sync(reads, names, "two", state_id=state_id)

@@ -24,6 +24,7 @@ from holdfast import (
     MemoryStateBackend,
     NotRecorded,
     ReplayMode,
+    RetryConfig,
     SQLiteStateBackend,
     StateBackend,
     StateMetadata,
@@ -79,7 +80,7 @@ class AddOne(Tool):
 
 class MultiplyByTwo(Tool):
     def __init__(self) -> None:
-        super().__init__(name="multiply_by_two")
+        super().__init__(name="multiply_by_two", retry_config=RetryConfig(enabled=False))
 
     def handler(self, data: SimpleInput, context: Any, state: ExecutionState) -> SimpleOutput:
         executions["multiply"] += 1

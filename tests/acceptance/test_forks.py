@@ -74,7 +74,7 @@ class Summary(BaseModel):
 async def step(name: str) -> str:
     executions[name] += 1
     if name in failing:
-        raise ConnectionError(name)
+        raise LookupError(name)
     return f"{name}/{executions[name]}"
 
 
@@ -248,7 +248,7 @@ def test_a_fork_at_the_end_of_a_completed_run_has_its_result(hf: Holdfast) -> No
 
 def test_a_fork_at_the_end_of_a_failed_run_goes_on_from_there(hf: Holdfast) -> None:
     failing.add("s3")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(flat, 4, state_id="x")
     fork = hf.fork("x")
     failing.clear()
@@ -411,7 +411,7 @@ def test_a_fork_goes_on_after_its_parent_was_deleted(hf: Holdfast, is_resumed_be
 
 def test_its_parent_goes_on_after_the_fork(hf: Holdfast) -> None:
     failing.add("s3")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(flat, 5, state_id="x")
     fork = hf.fork("x", "step#2")
     failing.clear()
@@ -517,7 +517,7 @@ def test_an_id_that_is_taken_is_refused_and_nothing_changes(hf: Holdfast, backen
 def test_an_id_that_is_taken_and_unfinished_stays_as_it_is(hf: Holdfast, backend: StateBackend) -> None:
     hf.run_sync(flat, 3, state_id="x")
     failing.add("s2")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(flat, 2, state_id="taken")
     before = frames(backend, "taken")
     with pytest.raises(UsageError, match="already"):

@@ -85,7 +85,7 @@ def test_every_sort_of_state_comes_back_in_every_byte(kind: str, as_folder: bool
 def test_a_run_begun_in_one_store_ends_in_another(kind: str, tmp_path: Path) -> None:
     source = in_memory()
     failing.add("end")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         source.run_sync(writing, "end", state_id="x")
     path = source.export("x", tmp_path / "x.zip")
     failing.clear()
@@ -216,7 +216,7 @@ def test_an_id_that_is_taken_is_refused_and_nothing_is_changed(tmp_path: Path) -
 def test_an_import_goes_on_from_the_beginning_that_is_there_and_never_back(tmp_path: Path) -> None:
     source, target = in_memory(), in_memory()
     failing.add("s3")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         source.run_sync(stepping, 3, state_id="x")
     early = source.export("x", tmp_path / "early.zip")
     failing.clear()

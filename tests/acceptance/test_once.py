@@ -19,6 +19,7 @@ from holdfast import (
     OnceAgain,
     OutcomeUnknown,
     SQLiteStateBackend,
+    StateStatus,
     agent,
     tool,
 )
@@ -164,4 +165,5 @@ def test_a_process_that_is_killed_inside_it_does_not_charge_twice(tmp_path: Path
     assert "OutcomeUnknown" in again.stderr
     assert "charged\n" == (tmp_path / "charges").read_text()
     with Holdfast(SQLiteStateBackend(tmp_path / "runs.db")) as hf:
-        assert ExecutionStatus.STARTED is hf.history("o")["order::charge::tool_call"].status
+        assert ExecutionStatus.AWAITING is hf.history("o")["order::charge::tool_call"].status
+        assert StateStatus.AWAITING is hf.show("o").header.status

@@ -333,7 +333,7 @@ def test_a_call_of_several_lines_is_named_by_a_line_of_it(versions: Versions) ->
 
 def unfinished(hf: Holdfast, module: ModuleType, kind: str) -> None:
     """A run that stops at its call of send."""
-    module.stop[:] = [ConnectionError if kind == "failed" else asyncio.CancelledError]
+    module.stop[:] = [LookupError if kind == "failed" else asyncio.CancelledError]
     with pytest.raises(module.stop[0]):
         hf.run_sync(module.pipeline, "kelp", state_id="x")
     module.stop.clear()
@@ -401,7 +401,7 @@ def test_a_resumed_run_follows_the_address_and_tells_of_the_drift(
 def test_a_lost_last_call_is_told_when_the_run_ends(kind: str) -> None:
     hf = Holdfast(MemoryStateBackend())
     calls = ["a", "b", "c"]
-    stop: list[type[BaseException]] = [ConnectionError if kind == "failed" else asyncio.CancelledError]
+    stop: list[type[BaseException]] = [LookupError if kind == "failed" else asyncio.CancelledError]
 
     @tool
     async def step(name: str) -> str:
@@ -677,7 +677,7 @@ broken: set[str] = set()
 async def flaky(name: str) -> str:
     await pause()
     if name in broken:
-        raise ConnectionError(name)
+        raise LookupError(name)
     return name
 
 
@@ -690,7 +690,7 @@ def test_an_unchanged_program_that_failed_and_is_tried_again_does_not_drift(name
     hf = Holdfast(MemoryStateBackend())
     for name in names:
         broken.add(name)
-        with pytest.raises(ConnectionError):
+        with pytest.raises(LookupError):
             hf.run_sync(tries, state_id="x")
         broken.clear()
     assert [*"abcd"] == hf.run_sync(tries, state_id="x")
@@ -711,7 +711,7 @@ def test_a_call_that_was_tried_again_beside_others_has_not_moved() -> None:
         for name in ("a", "d", "e"):
             timing.seed(seed)
             broken.add(name)
-            with pytest.raises(ConnectionError):
+            with pytest.raises(LookupError):
                 hf.run_sync(tries, state_id=f"x{seed}")
             broken.clear()
         assert [*"abcde"] == hf.run_sync(tries, state_id=f"x{seed}")

@@ -50,7 +50,7 @@ async def step(name: str) -> str:
     """Says how often it was executed, so that no result of one timeline looks like that of another."""
     executions[name] += 1
     if name in failing:
-        raise ConnectionError(name)
+        raise LookupError(name)
     return f"{name}/{executions[name]}"
 
 
@@ -323,7 +323,7 @@ def test_writing_to_an_older_timeline_begins_a_new_one(backend: StateBackend) ->
 def test_a_failure_after_the_address_goes_on_on_the_new_timeline_with_nothing_of_the_old(hf: Holdfast) -> None:
     hf.run_sync(flat, 5, state_id="x")
     failing.add("s4")
-    with pytest.raises(ConnectionError, match="s4"):
+    with pytest.raises(LookupError, match="s4"):
         asyncio.run(hf.rerun("x", "step#2"))
     assert StateStatus.FAILED is hf.list_states()[0].status
     failing.clear()
@@ -528,7 +528,7 @@ def test_what_a_handler_stored_itself_goes_with_its_event(backend: StateBackend)
 @pytest.mark.parametrize("at", ["step", "step#2", "step#3"])
 def test_a_failed_run_can_be_run_on_from_anywhere(hf: Holdfast, at: str) -> None:
     failing.add("s3")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(flat, 4, state_id="x")
     failing.clear()
     first = int(at.partition("#")[2] or 1)
@@ -539,7 +539,7 @@ def test_a_failed_run_can_be_run_on_from_anywhere(hf: Holdfast, at: str) -> None
 
 def test_an_event_that_once_failed_and_was_tried_again_can_be_run_on_from(hf: Holdfast) -> None:
     failing.add("s3")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(flat, 4, state_id="x")
     failing.clear()
     assert ["s1/1", "s2/1", "s3/2", "s4/1"] == asyncio.run(hf.resume("x"))
@@ -551,7 +551,7 @@ def test_an_event_that_once_failed_and_was_tried_again_can_be_run_on_from(hf: Ho
 @pytest.mark.parametrize("at", [None, "flat", "flat::step::tool_call"])
 def test_a_run_that_once_failed_runs_again_as_a_whole(hf: Holdfast, at: str | None) -> None:
     failing.add("s3")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(flat, 4, state_id="x")
     failing.clear()
     asyncio.run(hf.resume("x"))
@@ -561,7 +561,7 @@ def test_a_run_that_once_failed_runs_again_as_a_whole(hf: Holdfast, at: str | No
 
 def test_a_nested_agent_that_once_failed_runs_again_as_a_whole(hf: Holdfast) -> None:
     failing.add("xb2")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(nested, state_id="x")
     failing.clear()
     asyncio.run(hf.resume("x"))
@@ -577,7 +577,7 @@ def test_a_caught_failure_before_the_address_is_replayed_and_one_after_it_runs_a
         for name in ("s1", "s2", "s3"):
             try:
                 found.append(await step(name))
-            except ConnectionError as error:
+            except LookupError as error:
                 found.append(f"failed {error}")
         return found
 
@@ -679,7 +679,7 @@ def test_replacing_a_result_runs_only_what_started_after_it(hf: Holdfast) -> Non
 def test_replacing_a_result_that_stays_replaced_through_a_failure(hf: Holdfast) -> None:
     hf.run_sync(flat, 4, state_id="x")
     failing.add("s4")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         asyncio.run(hf.rerun("x", "step#2", replace="edited"))
     failing.clear()
     assert ["s1/1", "edited", "s3/2", "s4/3"] == asyncio.run(hf.resume("x"))
@@ -715,7 +715,7 @@ def test_replacing_the_result_of_the_whole_runs_nothing(hf: Holdfast) -> None:
 
 def test_what_failed_can_be_replaced_by_what_it_should_have_given(hf: Holdfast) -> None:
     failing.add("s2")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LookupError):
         hf.run_sync(flat, 3, state_id="x")
     assert ["s1/1", "by hand", "s3/1"] == asyncio.run(hf.rerun("x", "step#2", replace="by hand"))
     assert 1 == executions["s2"]

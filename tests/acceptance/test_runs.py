@@ -68,7 +68,7 @@ async def fetch(url: str) -> Page:
 async def breaks_once(name: str) -> str:
     executions[name] += 1
     if switch.get(name, True):
-        raise ConnectionError(name)
+        raise LookupError(name)
     return name
 
 
@@ -276,7 +276,7 @@ def test_an_uncaught_failure_fails_the_run_and_is_tried_again_from_there(hf: Hol
     async def fails() -> list[Any]:
         return [await double(1), await inner(), await double(2)]
 
-    with pytest.raises(ConnectionError, match="inner"):
+    with pytest.raises(LookupError, match="inner"):
         hf.run_sync(fails, state_id="fails")
     header = hf.list_states()[0]
     assert StateStatus.FAILED is header.status
@@ -291,16 +291,16 @@ def test_a_caught_failure_is_replayed_as_the_same_exception(hf: Holdfast) -> Non
     async def catches() -> list[Any]:
         try:
             found: Any = await breaks_once("caught")
-        except ConnectionError as error:
+        except LookupError as error:
             found = repr(error)
         later = await breaks_once("later")
         return [found, later]
 
     for _ in range(2):
-        with pytest.raises(ConnectionError, match="later"):
+        with pytest.raises(LookupError, match="later"):
             hf.run_sync(catches, state_id="catches")
     switch.update(caught=False, later=False)
-    assert ["ConnectionError('caught')", "later"] == hf.run_sync(catches, state_id="catches")
+    assert ["LookupError('caught')", "later"] == hf.run_sync(catches, state_id="catches")
     assert Counter(caught=1, later=3) == executions
 
 
@@ -309,10 +309,10 @@ def test_a_failure_in_the_wake_of_a_caught_one_is_the_one_tried_again(hf: Holdfa
     async def falls_back() -> str:
         try:
             return await breaks_once("cheap")
-        except ConnectionError:
+        except LookupError:
             return await breaks_once("dear")
 
-    with pytest.raises(ConnectionError, match="dear"):
+    with pytest.raises(LookupError, match="dear"):
         hf.run_sync(falls_back, state_id="falls-back")
     switch.update(cheap=False, dear=False)
     assert "dear" == hf.run_sync(falls_back, state_id="falls-back")
@@ -330,7 +330,7 @@ def test_a_run_that_gave_up_by_itself_tries_what_failed_in_it_again(hf: Holdfast
         for _ in range(2):
             try:
                 return await breaks_once("service")
-            except ConnectionError as error:
+            except LookupError as error:
                 failed = str(error)
         raise RuntimeError(f"gave up: {failed}")
 

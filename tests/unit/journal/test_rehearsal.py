@@ -127,7 +127,6 @@ def test_a_call_that_is_recorded_as_cut_off_is_not_new() -> None:
     assert [] == found(made("a", "b", missing=("b",)), records, cut_off=("b",))
 
 
-
 def test_calls_as_they_are_recorded_are_told_at_once() -> None:
     records = recorded("a", "b")
     assert is_as_recorded([("", RUN), ("run::", "run::a::tool_call"), ("run::", "run::b::tool_call")], records)
