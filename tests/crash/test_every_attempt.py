@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from crash.attempts_program import ALONE, MOST, QUICKLY, attempts, executions
@@ -23,16 +23,12 @@ from crash.recorded_attempts import (
     run_undisturbed,
 )
 from crash.stores import KINDS, opener
+from crash.sweeping import When, places
 
 from holdfast import Encryption, Holdfast, StateBackend, StateStatus, new_key
 from holdfast.testing import CrashingBackend
 
 KEY = new_key()
-
-When = Literal["before", "after"]
-
-SWEPT_WHOLLY = ("memory", "normal", "files")
-"""On these a run is stopped before and after every write; on the others, which are slow, before or after every one."""
 
 
 def client(backend: StateBackend, kind: str = "") -> Holdfast:
@@ -80,11 +76,11 @@ def test_as_many_attempts_are_made_as_there_may_be(undisturbed: Undisturbed) -> 
 def test_attempts_stopped_at_any_write_end_as_the_undisturbed_ones(
     kind: str, when: When, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
-    step = 1 if kind in SWEPT_WHOLLY else 2
-    stop_at = -1 if when == "before" and step == 2 else 0
+    writes = places(kind, when)
+    stop_at = 0
     crashing = None
     while crashing is None or crashing.is_stopped:
-        stop_at += step
+        stop_at = next(writes)
         open_store = opener(kind, tmp_path / f"store-{stop_at}")
         executions.clear()
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)

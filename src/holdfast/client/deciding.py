@@ -84,7 +84,7 @@ class Deciding(Running):
         from holdfast.engine.rolling_back import roll_back
 
         header = self._header(state_id)
-        if agent is None:
+        if agent is None and header.agent is not None:
             # Whatever undoes is declared where the agent is.
             await self._recorded_run(header, None)
         limits = Limits(handles_signals=handle_signals, on_first_signal=on_first_signal)

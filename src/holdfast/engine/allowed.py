@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.engine.opening import take_lease
 from holdfast.errors import BudgetExceeded
 from holdfast.model import InterruptReason, InterruptSignal, StateStatus
 
@@ -22,6 +23,8 @@ async def require_allowed(scope: Scope, call: Call, encoded: bytes) -> None:
                 await live.stopper.meet(scope)
     if live.tally is None:
         return
+    if live.lease is None and not live.reads_only:
+        take_lease(live)
     why = live.tally.exceeded_by(call.address, encoded)
     if why is None:
         live.tally.took(call.address, encoded)

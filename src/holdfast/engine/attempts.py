@@ -16,7 +16,7 @@ from holdfast.engine.failures import causes_of
 from holdfast.engine.live import failure_of
 from holdfast.engine.notices import tell
 from holdfast.engine.scope import Scope, Start
-from holdfast.engine.stopping import cancel, tasks_inside
+from holdfast.engine.stopping import cancel, leave_behind, log, tasks_inside
 from holdfast.journal.retry import next_attempt, remaining_wait_s, wait_before_next
 from holdfast.model import Details, EventRecord, ExecutionStatus
 
@@ -110,7 +110,7 @@ async def cut_off(scope: Scope, call: Call, start: Start, duration_s: float) -> 
     call.execution_time = duration_s
     if live.lease is not None and live.can_be_left and not (live.has_cut_off and scope.is_given_up):
         details = start.details
-        if call.attempt > 1:
+        if call.attempt > 1 and not (details is not None and details.due_at):
             details = msgspec.structs.replace(details or Details(), spent_s=time_spent(live, call))
         durable = live.write_outcome(*(scope, start, status, live.clock.now(), duration_s), details=details)
         if durable is not None:
@@ -135,6 +135,9 @@ async def end_tasks(live: LiveState, child: Scope) -> None:
         _, ignoring = await asyncio.wait(tasks, timeout=GRACE_S)
         if ignoring:
             child.cut_off()
+        for task in ignoring:
+            leave_behind(task)
+            log.warning("State %s: %s ignores its cancellation, and is left behind.", live.state_id, task.get_name())
 
 
 async def _wait(scope: Scope, delay_s: float) -> None:

@@ -10,11 +10,12 @@ import msgspec
 
 from holdfast.engine.actors import Actor, HandlerActor, check_limits
 from holdfast.engine.call import Call
+from holdfast.engine.opening import is_rolled_back
 from holdfast.engine.perform import perform_call
 from holdfast.engine.scope import Scope, current_scope
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.stoppable import stoppable
-from holdfast.errors import UsageError
+from holdfast.errors import RolledBack, UsageError
 from holdfast.journal.address import label
 from holdfast.model import ExecutionStatus, RetryConfig
 
@@ -77,6 +78,8 @@ class ExecutionEvent:
         self.execution_status = ExecutionStatus.STARTED
         try:
             if scope is live.top:
+                if is_rolled_back(live.header):
+                    raise RolledBack(live.state_id)
                 live.loop = asyncio.get_running_loop()
                 self.result = await stoppable(live, perform_call(scope, call), is_run=False)
             else:

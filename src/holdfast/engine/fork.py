@@ -155,7 +155,9 @@ def _header(parent: StateHeader, new_id: str, last: int, metadata: StateMetadata
         status=StateStatus.PAUSED,
         created_at=now,
         updated_at=now,
-        metadata=msgspec.structs.replace(metadata or parent.metadata, parent_state_id=parent.state_id),
+        metadata=msgspec.structs.replace(
+            metadata or parent.metadata, parent_state_id=parent.state_id, stopped={}, replayed={}
+        ),
         agent=parent.agent,
         timeline=last + 1,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_seconds(self.timeout_s)
-        if self.deadline is not None and _as_utc(self.deadline) is None:
+        if self.deadline is not None and not _is_aware(self.deadline):
             raise UsageError(
                 f"{self.deadline!r} is no deadline of a run.",
                 "Give a datetime with a time zone: `datetime.now(UTC) + …`.",
@@ -48,9 +48,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         live.on_first_signal = self.on_first_signal
         records = live.history.records
         left_s = [] if self.timeout_s is None else [self.timeout_s]
-        deadline = None if self.deadline is None else _as_utc(self.deadline)
-        if deadline is not None:
-            left_s.append(deadline.timestamp() - live.clock.now())
+        if self.deadline is not None:
+            left_s.append(self.deadline.timestamp() - live.clock.now())
         if self.budget is not None and not self.budget.is_empty:
             live.tally = Tally(self.budget, records)
             live.is_guarded = True
@@ -73,6 +72,5 @@ def check_seconds(value: object) -> None:
         raise UsageError(f"A run cannot be given {value!r} seconds.", "Give a number, more than 0.")
 
 
-def _as_utc(deadline: object) -> datetime | None:
-    is_aware = isinstance(deadline, datetime) and deadline.tzinfo is not None
-    return cast("datetime", deadline).astimezone(UTC) if is_aware else None
+def _is_aware(deadline: object) -> bool:
+    return isinstance(deadline, datetime) and deadline.tzinfo is not None

@@ -163,6 +163,8 @@ class LiveState:
         """Go on from what another process has recorded in the meantime."""
         self._take(history)
         self._link = link
+        if self.tally is not None:
+            self.tally = Tally(self.tally.budget, history.records)
 
     def _take(self, history: History) -> None:
         self.history = history

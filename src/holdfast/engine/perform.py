@@ -88,6 +88,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     live = scope.live
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), live.loop))
+    if live.has_cut_off and scope.is_given_up:
+        raise Stopped
     if live.is_stopping:
         await live.stopper.meet(scope)
     live.under_way += 1

@@ -327,7 +327,10 @@ class ExecutionState:
                 f"State {live.state_id!r} is {live.header.status} and cannot become {status}.",
                 "Save it as running first.",
             )
-        kept = None if metadata is None else with_environment(metadata, live.header.metadata)
+        before = live.metadata_to_keep()
+        kept = None if before is live.header.metadata else before
+        if metadata is not None:
+            kept = with_environment(metadata, before)
         live.write_checkpoint(
             status,
             StateUpdate(at=live.clock.now(), status=status, metadata=kept, releases=status is not StateStatus.RUNNING),

@@ -103,7 +103,7 @@ class Stopper:
         status: StateStatus = StateStatus.INTERRUPTED,
         error: HoldfastError | None = None,
     ) -> None:
-        """Stop the run. The first wish counts; a later one that is not graceful hastens a graceful one."""
+        """Stop the run. The first wish counts; a later one that is not graceful takes the place of a graceful one."""
         loop = self._live.loop
         if loop is None or loop.is_closed() or _is_running_here(loop):
             self._begin(signal, status, error)
@@ -172,6 +172,7 @@ class Stopper:
     async def meet(self, scope: Scope) -> None:
         """What a call meets that is made while the run is being stopped. Raises Stopped, at once or later."""
         if self.is_cancelling or self.signal is None or not self.signal.is_graceful:
+            await asyncio.sleep(0)  # Code that swallows this, and tries again for ever, does not hold up all others.
             raise Stopped
         if next(_enclosing_work(scope), None) is None:
             await self.park()

@@ -52,9 +52,9 @@ def _give_up(future: concurrent.futures.Future[Any], function: Callable[..., Any
     """Wait no longer for a function that goes on in its thread. One that waits for a call there ends with that call."""
     scope = current_scope.get()
     if scope is not None:
-        scope.event.cut_off()
         if tasks_inside(scope.live, scope.event):
             return
+        scope.event.cut_off()
     _given_up.add(future)
     future.add_done_callback(_given_up.discard)
     name = getattr(function, "__qualname__", repr(function))

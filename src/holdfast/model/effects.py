@@ -24,7 +24,7 @@ class Settled(StrEnum):
     HAPPENED = "happened"
     """A person or a probe has given its result."""
     AGAIN = "again"
-    """A person or a probe has said that it did not happen, and may be executed."""
+    """A person has said that it did not happen, and may be executed."""
     FAILED = "failed"
     """A person has said that it failed for good."""
     NOT_EXECUTED = "not executed"
