@@ -36,6 +36,8 @@ from holdfast.codec.marks import is_marked
 from holdfast.codec.secrets import scrubbed, secret_parameters, texts_of
 
 KEY = "sk-kelp-0123456789"
+PIN = 4711_0815_2342_1729
+"""Long enough that its digits and its bytes do not lie in a store by chance."""
 
 
 class Settings(pydantic.BaseModel):
@@ -93,13 +95,14 @@ def hf(tmp_path: Path) -> Iterator[Holdfast]:
         yield Holdfast(backend)
         backend.close()
         assert KEY.encode() not in stored_bytes(tmp_path)
-        assert b"4711" not in stored_bytes(tmp_path)
+        assert str(PIN).encode() not in stored_bytes(tmp_path)
+        assert PIN.to_bytes(8) not in stored_bytes(tmp_path)
 
 
 SECRET_VALUES: list[Any] = [
     Settings(url="u", api_key=pydantic.SecretStr(KEY), raw=pydantic.SecretBytes(KEY.encode()), token=KEY),
     Login("ada", KEY),
-    Account("ada", 4711),
+    Account("ada", PIN),
     Card("ada", KEY),
     Pair("ada", KEY),
     Vault("here", KEY),

@@ -62,15 +62,6 @@ _UNREADABLE = (msgspec.MsgspecError, struct.error, UnicodeDecodeError, Recursion
 _WITHOUT_DETAILS = bytes([0xDC, 0, len(EventRecord.__struct_fields__)])
 
 
-def body_of(record: Record) -> bytes:
-    """A record as msgpack."""
-    body = _encode(record)
-    if type(record) is EventRecord and record.details is None:
-        # Nearly all events: their array is one shorter, without the nil at its end.
-        return _WITHOUT_DETAILS + body[3:-1]
-    return body
-
-
 def first_link(state_id: str) -> int:
     """What the chain of a state begins with, and the own checksums of all that it writes."""
     return _crc32(state_id.encode())
@@ -86,8 +77,12 @@ def to_frame(record: Record, link: int, owner: int, cipher: RecordCipher | None 
 
     ``owner`` is the first link of the state that writes it. With the cipher of its state the record is sealed.
     """
-    version = _PLAIN if cipher is None else _SEALED
-    body = body_of(record) if cipher is None else cipher.seal(body_of(record), record.seq)
+    body, version = _encode(record), _PLAIN
+    if type(record) is EventRecord and record.details is None:
+        # Nearly all events: their array is one shorter, without the nil at its end.
+        body = _WITHOUT_DETAILS + body[3:-1]
+    if cipher is not None:
+        body, version = cipher.seal(body, record.seq), _SEALED
     own = _write_number(_crc32(body, _crc32(version, owner)))
     chain = _crc32(own, link)
     return _write_number(chain) + version + own + body, chain

@@ -11,7 +11,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
 from weakref import WeakSet, WeakValueDictionary
@@ -472,4 +472,10 @@ def reference_of(module: str, qualified_name: str) -> str | None:
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None:
         return f"{main_module_name()}:{qualified_name}"
-    return f"{Path(file).resolve()}:{qualified_name}" if file else None
+    return f"{_whole_path(file)}:{qualified_name}" if file else None
+
+
+@lru_cache(maxsize=1)
+def _whole_path(file: str) -> Path:
+    """Where the running script lies, found once: asking the file system takes longer than recording an event."""
+    return Path(file).resolve()

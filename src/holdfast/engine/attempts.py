@@ -92,11 +92,9 @@ async def try_again(
 
 
 def inside_of_attempt(scope: Scope, call: Call) -> Scope:
-    """The inside of the attempt of a call that is made now."""
+    """The inside of a further attempt of a call. Its code may go another way than that of the attempts before."""
     inside = scope.inside(call.path)
-    if call.attempt > 1:
-        # Its code may go another way than that of the attempts before.
-        inside.tried_again = 0
+    inside.tried_again = 0
     return inside
 
 

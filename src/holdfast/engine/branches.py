@@ -38,6 +38,8 @@ class _Factory:
         """An async generator is used for the first time: a run that is stopped closes those that it has opened."""
         scope = current_scope.get()
         if scope is not None:
+            if scope.live.generators is None:
+                scope.live.generators = WeakKeyDictionary()
             scope.live.generators[generator] = scope
         if self.hooks.firstiter is not None:
             self.hooks.firstiter(generator)

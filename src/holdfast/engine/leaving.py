@@ -69,7 +69,7 @@ async def _close_all(live: LiveState) -> None:
             leave_behind(task)
             log.warning("State %s: %s ignores its cancellation, and is left behind.", live.state_id, task.get_name())
     live.has_cut_off = True
-    for generator, scope in list(live.generators.items()):
+    for generator, scope in list((live.generators or {}).items()):
         # In its own scope, which is closed: its cleaning up calls nothing that could be recorded or executed any more.
         token = current_scope.set(scope)
         try:

@@ -142,8 +142,8 @@ class LiveState:
         """How many of the calls under way are agents, which execute nothing but their own code."""
         self.has_cut_off = False
         """Whether any call was given up while it was going on, and may still do something."""
-        self.generators: WeakKeyDictionary[AsyncGenerator[Any, Any], Scope] = WeakKeyDictionary()
-        """The async generators that were opened inside the run, with where that was."""
+        self.generators: WeakKeyDictionary[AsyncGenerator[Any, Any], Scope] | None = None
+        """The async generators that were opened inside the run, with where that was; None before the first one."""
         self.on_first_signal: Callable[[], None] | None = None
         """Called when a signal has stopped the run gracefully: a person may want to know that it takes a while."""
         self.tally: Tally | None = None

@@ -94,7 +94,10 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         await live.stopper.meet(scope)
     live.under_way += 1
     try:
-        encoded, pending = await _encode_input(live, call)
+        given = call.actor.input_of(call.inputs, call.kwargs)
+        encoded, pending = live.stored.encode_small(given), ()
+        if encoded is None or SECRET_MARK in encoded:
+            encoded, pending = await _encode_input(live, call, given)
         if call.address == live.resume_from_address:
             live.resume_from_address = None
         record = live.history.latest.get(call.address)
@@ -124,9 +127,11 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             live.stopper.look()
 
 
-async def _encode_input(live: LiveState, call: Call) -> Encoded:
-    """The input as it is recorded. What tells it from others has no artifacts where it is not recorded itself."""
-    given = call.actor.input_of(call.inputs, call.kwargs)
+async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
+    """The input as it is recorded, where that is large or has secrets.
+
+    What tells it from others has no artifacts where it is not recorded itself.
+    """
     pending: Sequence[Pending] = ()
     encoded = live.stored.encode_small(given)
     if encoded is None and live.records_inputs:
@@ -147,7 +152,10 @@ async def _execute(
         return found.result
     if live.is_guarded:
         await require_allowed(scope, call, encoded)
-    child, start = await _begin(scope, call, encoded, pending, record)
+    if live.lease is None:
+        take_lease(live)
+    named = await live.put_artifacts(pending) if pending else ()
+    child, start = _begin(scope, call, encoded, named, record)
     if record is None:
         check_new(scope, call)
     if actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
@@ -163,7 +171,9 @@ async def _execute(
                 _require_wanted(scope)
             if had_inside and call.attempt == 1:
                 check_ended(child, call)
-            encoded_result, produced = await _encode_result(live, actor, result)
+            encoded_result, produced = None if actor.is_artifact else live.stored.encode_small(result), ()
+            if encoded_result is None or SECRET_MARK in encoded_result:
+                encoded_result, produced = await _encode_result(live, actor, result)
             results = await live.put_artifacts(produced) if produced else ()
             break
         except Exception as error:
@@ -247,14 +257,11 @@ def _closing(live: LiveState, at: float, status: StateStatus) -> StateUpdate:
     )
 
 
-async def _begin(
-    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
+def _begin(
+    scope: Scope, call: Call, encoded: bytes, named: tuple[str, ...], record: EventRecord | None
 ) -> tuple[Scope, Start]:
     """The inside of a call, and its start as it will be recorded, unless it is recorded already."""
     live, actor = scope.live, call.actor
-    if live.lease is None:
-        take_lease(live)
-    named = await live.put_artifacts(pending) if pending else ()
     # An input that is recorded tells itself from others; only in its place is a fingerprint needed.
     what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
     # What is gone on with or tried again keeps its start: all that is inside it, or comes after it, started later.
@@ -265,13 +272,14 @@ async def _begin(
         start = start._replace(details=Details(key=call.key, undo=name_of_undo(actor.undo)))
     elif call.spent_s:
         start = start._replace(details=Details(spent_s=call.spent_s))
-    child = inside_of_attempt(scope, call)
+    child = scope.inside(call.path) if call.attempt == 1 else inside_of_attempt(scope, call)
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
     return child, start
 
 
 async def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -> Encoded:
+    """The result as it is recorded, where that is large or has secrets."""
     pending: Sequence[Pending] = ()
     encoded = None if actor.is_artifact else live.stored.encode_small(result)
     if encoded is None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -80,8 +79,8 @@ class Stopper:
         self._waiting = 0
         """How many calls are under way of which nothing is being executed: they wait for their next attempt, for
         one."""
-        self._held: Counter[Scope] = Counter()
-        """The tools that wait for such calls themselves, by their insides."""
+        self._held: dict[Scope, int] = {}
+        """For how many such calls a tool waits itself, by its inside."""
         self.tasks: dict[Stoppable, Scope] = {}
         """The tasks that were created inside the run and have not ended, with the scope that each is in."""
         self._roots: set[asyncio.Task[object]] = set()
@@ -192,13 +191,14 @@ class Stopper:
         """
         held = list(_enclosing_work(scope))
         self._waiting += 1
-        self._held.update(held)
+        for each in held:
+            self._held[each] = self._held.get(each, 0) + 1
         try:
             yield
         finally:
             self._waiting -= 1
-            self._held.subtract(held)
             for each in held:
+                self._held[each] -= 1
                 if not self._held[each]:
                     del self._held[each]
 

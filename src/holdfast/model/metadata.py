@@ -45,14 +45,15 @@ class StateMetadata(msgspec.Struct, frozen=True):
             if not isinstance(getattr(self, place), dict):
                 raise InvalidMetadata(place, "is not a dict")
         for place in self.__struct_fields__:
-            _require_plain(getattr(self, place), place)
+            found = getattr(self, place)
+            if found or place == "parent_state_id":  # Of all others the type is known by now.
+                _require_plain(found, place)
 
     def to_json(self) -> str:
         """As it is stored: what few states have is not there where it is empty."""
-        found = {name: getattr(self, name) for name in self.__struct_fields__}
-        return msgspec.json.encode(
-            {name: value for name, value in found.items() if value or name not in _RARE}
-        ).decode()
+        fields = self.__struct_fields__
+        found = {name: value for name in fields if (value := getattr(self, name)) or name not in _RARE}
+        return msgspec.json.encode(found).decode()
 
     @classmethod
     def from_json(cls, text: str) -> StateMetadata:
@@ -63,6 +64,8 @@ _RARE = ("settings", "stopped", "replayed")
 
 
 def _is_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -71,13 +74,12 @@ def _is_utf8(text: str) -> bool:
 
 
 def _require_plain(value: object, place: str) -> None:
-    if value is None or isinstance(value, bool):
-        return
     if isinstance(value, str):
         if not _is_utf8(value):
             raise InvalidMetadata(place, "has a lone surrogate, which JSON does not have")
+    elif value is None or isinstance(value, bool):
         return
-    if isinstance(value, int):
+    elif isinstance(value, int):
         if not -(2**63) <= value < 2**64:
             raise InvalidMetadata(place, "is a number too large for JSON")
     elif isinstance(value, float):
