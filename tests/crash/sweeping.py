@@ -8,7 +8,7 @@ from typing import Literal
 
 When = Literal["before", "after"]
 
-SWEPT_WHOLLY = ("memory", "normal", "files")
+SWEPT_WHOLLY = ("memory", "normal")
 """On these a run is stopped before and after every write; on the others, which are slow, before or after each."""
 
 

@@ -170,8 +170,8 @@ def test_settling_is_stopped_at_any_write_and_no_word_is_taken_twice(
 ) -> None:
     """The second process takes over, says that it does not know, is told, and goes on. All of that is swept."""
     numbers = itertools.count()
-    # On a disk not every combination.
-    stop_at, is_stopped = 2, True
+    # Not every combination, and on a disk fewer still. What is cut off first differs with ``when``.
+    stop_at, is_stopped = 2 if when == "before" else 3, True
     while is_stopped:
         for second in range(1, 13, 1 if kind == "memory" else 3):
             open_store = opener(kind, tmp_path / f"store-{next(numbers)}")
@@ -183,7 +183,7 @@ def test_settling_is_stopped_at_any_write_and_no_word_is_taken_twice(
             require_each_once(open_store, again, crashes=2)
             if not is_stopped_twice:
                 break
-        stop_at += 1 if kind == "memory" else 5
+        stop_at += 2 if kind == "memory" else 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -277,7 +277,7 @@ def require_over(open_store: Open) -> None:
         run(open_store(), is_to_fail=True)
 
 
-@pytest.mark.parametrize("kind", ["memory", "normal", "files"])
+@pytest.mark.parametrize("kind", ["memory", "files"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_that_was_stopped_at_any_write_can_be_rolled_back(kind: str, when: When, tmp_path: Path) -> None:
     """Also what a person, or a probe, has said to have happened is undone."""

@@ -45,7 +45,7 @@ WAYS: list[Way] = ["graceful checker", "checker", "request"]
 MOST_S = 20.0
 """A run that takes longer hangs."""
 
-STEPS = {"memory": 3, "normal": 9, "full": 12, "files": 9, "files packed": 18}
+STEPS = {"memory": 6, "normal": 20, "full": 20, "files": 20, "files packed": 40}
 """On each store: at the how-manieth attempts the program is not only interrupted but stopped as well."""
 
 

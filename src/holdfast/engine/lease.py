@@ -32,6 +32,9 @@ LEASE_TTL_S = 30.0
 LISTEN_S = 0.2
 """How often a process asks whether anybody wants one of its runs to stop."""
 
+IDLE_S = 1.0
+"""After so long without a state the thread that listens ends. The next state starts another one."""
+
 # A process that is forked has the same, and is told apart by its number and its start.
 _LIFE = secrets.token_hex(8)
 _numbers = itertools.count(1)
@@ -162,7 +165,7 @@ class LeaseKeeper:
             with self._lock:
                 states = list(self._states.values())
                 idle_s = 0.0 if states else idle_s + LISTEN_S
-                if idle_s >= self.ttl_s / 3:
+                if idle_s >= IDLE_S:
                     self._is_alive = False
                     return
             renewed_s += LISTEN_S
