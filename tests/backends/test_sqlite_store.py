@@ -196,7 +196,7 @@ def _unwritable() -> StateMetadata:
 def test_damage_in_the_pages_is_reported(path: Path) -> None:
     with SQLiteStateBackend(path) as backend:
         lease = _lease(backend)
-        backend.append([Append(lease, 1, [BODY] * 200)])
+        backend.append([Append(lease, 1, [BODY] * 1000)])
     pages = path.stat().st_size // 4096
     with path.open("r+b") as file:
         for page in range(pages // 2, pages):

@@ -55,7 +55,7 @@ class State(NamedTuple):
 def read_sqlite(path: Path) -> dict[str, State]:
     """Every state in an SQLite file, by its id. Fails where a checksum does not fit."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    assert (0x484F4C44, 4) == (connection.pragma("application_id"), connection.pragma("user_version"))
+    assert (0x484F4C44, 5) == (connection.pragma("application_id"), connection.pragma("user_version"))
     states: dict[str, State] = {}
     for row in connection.execute(f"SELECT {COLUMNS}, checksum, key FROM states").fetchall():
         *columns, checksum, key = row

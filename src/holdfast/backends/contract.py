@@ -2,8 +2,8 @@
 
 A backend stores bytes that it does not look into, and knows nothing of actors, values or replay. It promises:
 
-* **Durable when it returns.** ``acquire``, ``append`` and ``delete_state`` return when what they wrote survives the
-  death of the process (and, where the backend says so, of the machine).
+* **Durable when it returns.** ``acquire``, ``append``, ``delete_state`` and ``deliver`` return when what they wrote
+  survives the death of the process (and, where the backend says so, of the machine).
 * **All or nothing.** Each ``Append`` becomes visible whole or not at all.
 * **Fenced.** An ``Append`` whose lease is not the newest of its state writes nothing and is answered with LeaseLost.
 * **Idempotent by position.** Appending again the very bytes that stand at a position succeeds and changes nothing;
@@ -31,7 +31,7 @@ import msgspec
 
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.errors import BackendError, UsageError
-from holdfast.model import Base, End, Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.model import Base, End, Holder, Lease, Letter, StateHeader, StateMetadata, StateStatus
 
 
 def first_fence(key: int) -> int:
@@ -211,7 +211,7 @@ class StateBackend(ABC):
 
     @abstractmethod
     def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
-        """Delete a state and its records; False if there is none.
+        """Delete a state, its records and its letters; False if there is none.
 
         Records that other states begin with stay readable through these, also where a new state takes the id. They go
         with the last state that shares them; those behind the greatest shared number go at once.
@@ -239,6 +239,47 @@ class StateBackend(ABC):
         neither holds up who writes nor waits for them.
         """
         return [None] * len(leases)
+
+    def deliver(self, state_id: str, name: str, body: bytes) -> Letter | None:
+        """Put a letter into the inbox of a state, whoever holds it; None, and nothing is put, where it does not exist.
+
+        Idempotent by name: the first letter of a name stays until it is discarded, whatever is delivered under that
+        name later, and it is what is given back. Nothing else changes: not the lease, the header, nor the journal. A
+        state begins with an empty inbox, also a fork, and also where one of the same id was deleted before.
+
+        Raises UsageError for a name that ``checked_letter_name`` refuses. A backend that has no inboxes raises
+        UsageError, too.
+        """
+        raise UsageError(
+            f"The store {self.name} has no inboxes for its states.",
+            "Use another store, such as an SQLite file: `Holdfast.copy` brings the states along.",
+        )
+
+    def letters(self, state_id: str, after: int = 0) -> list[Letter]:
+        """The letters of a state whose numbers are greater, in the order of numbers; none if it does not exist.
+
+        Reads only, and neither holds up who writes nor waits for them.
+        """
+        return []
+
+    def arrivals(self, after: int = 0, limit: int = 1000) -> list[tuple[int, str]]:
+        """The numbers, and the ids of the states, of all letters behind a number, in order: the first ones of them.
+
+        Whoever goes on behind the greatest number that was given misses none: a letter is never seen after one with a
+        greater number. It is asked many times a second, and costs what is new; it reads only, as ``letters`` does.
+        """
+        return []
+
+    def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
+        """Forget letters that are not needed any more; names that no letter of the state has are ignored.
+
+        Raises LeaseLost if the lease is not the newest of its state, and forgets nothing then. One that was given back
+        stays good until another one is granted. A backend that has no inboxes raises UsageError.
+        """
+        raise UsageError(
+            f"The store {self.name} has no inboxes for its states.",
+            "Use another store, such as an SQLite file: `Holdfast.copy` brings the states along.",
+        )
 
     def rewrite(self, appends: Sequence[Append]) -> None:
         """Put other bytes in the place of records that stand, of several states at once: all of them or none.

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.errors import BackendError
-from holdfast.model import ArtifactInfo, Content, Holder, Lease, Pin, StateHeader, StateStatus
+from holdfast.model import ArtifactInfo, Content, Holder, Lease, Letter, Pin, StateHeader, StateStatus
 from holdfast.stores import artifacts_of
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class CrashingBackend(StateBackend):
         self._stop_at = stop_at
         self._when = when
         self.writes = 0
-        """How many writes (claims, appends and artifacts, each durable by itself) have been made."""
+        """How many writes (claims, appends, letters and artifacts, each durable by itself) have been made."""
         self.is_stopped = False
         self.commit_waits = backend.commit_waits
         self.inline_when_quick = backend.inline_when_quick
@@ -83,6 +83,20 @@ class CrashingBackend(StateBackend):
     def wishes(self, leases: Sequence[Lease]) -> list[str | None]:
         # Called from a thread of the engine, too.
         return [None] * len(leases) if self.is_stopped else self._backend.wishes(leases)
+
+    def deliver(self, state_id: str, name: str, body: bytes) -> Letter | None:
+        return self.write(lambda: self._backend.deliver(state_id, name, body))
+
+    def letters(self, state_id: str, after: int = 0) -> list[Letter]:
+        self.require_alive()
+        return self._backend.letters(state_id, after)
+
+    def arrivals(self, after: int = 0, limit: int = 1000) -> list[tuple[int, str]]:
+        # Called from a thread of the engine, too.
+        return [] if self.is_stopped else self._backend.arrivals(after, limit)
+
+    def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
+        self.write(lambda: self._backend.discard_letters(lease, names))
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         self.require_alive()

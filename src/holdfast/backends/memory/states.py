@@ -18,7 +18,7 @@ from holdfast.backends.contract import Append, Claim, Grant, StateBackend, State
 from holdfast.backends.memory.artifacts import MemoryArtifactBackend
 from holdfast.backends.memory.journals import Journal, Span
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, PositionTaken, UsageError
-from holdfast.model import Base, Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.model import Base, Holder, Lease, Letter, StateHeader, StateMetadata, StateStatus, checked_letter_name
 from holdfast.model.header import utc
 
 
@@ -30,9 +30,9 @@ class _Shared(msgspec.Struct, frozen=True):
 
 
 class _StoredState:
-    """One state: the header without what is filled in when it is read, the lease that stands, the records."""
+    """One state: the header without what is filled in when it is read, its lease, the records, the inbox."""
 
-    __slots__ = ("fence", "header", "holder", "journal", "key", "lease_until", "metadata", "wish")
+    __slots__ = ("fence", "header", "holder", "inbox", "journal", "key", "lease_until", "metadata", "wish")
 
     def __init__(self, key: int, claim: Claim, shared: _Shared) -> None:
         self.key = key
@@ -43,6 +43,7 @@ class _StoredState:
         self.holder: Holder | None = None
         self.lease_until = 0.0
         self.wish: str | None = None
+        self.inbox: dict[str, Letter] = {}
 
     def lease_to(self, holder: Holder, until: float) -> Lease:
         self.fence += 1
@@ -102,6 +103,9 @@ class MemoryStateBackend(StateBackend):
         self._keys = itertools.count(1)
         self._by_id: dict[str, _StoredState] = {}
         self._by_key: dict[int, _StoredState] = {}
+        self._letter_numbers = itertools.count(1)
+        self._arrivals: dict[int, str] = {}
+        """The letters of all states, in the order of their numbers."""
         self._store_id = secrets.token_hex(16)
         self.own_artifacts = self._artifacts = MemoryArtifactBackend(clock)
 
@@ -138,6 +142,40 @@ class MemoryStateBackend(StateBackend):
             self._require_open()
             standing = map(self._leased, leases)
             return [None if stored is None else stored.wish for stored in standing]
+
+    def deliver(self, state_id: str, name: str, body: bytes) -> Letter | None:
+        checked_letter_name(name)
+        with self._lock:
+            self._require_open()
+            stored = self._by_id.get(state_id)
+            if stored is None:
+                return None
+            if name not in stored.inbox:
+                letter = Letter(next(self._letter_numbers), state_id, name, bytes(body), self._clock())
+                stored.inbox[name] = letter
+                self._arrivals[letter.number] = state_id
+            return stored.inbox[name]
+
+    def letters(self, state_id: str, after: int = 0) -> list[Letter]:
+        with self._lock:
+            self._require_open()
+            stored = self._by_id.get(state_id)
+            return [] if stored is None else [letter for letter in stored.inbox.values() if letter.number > after]
+
+    def arrivals(self, after: int = 0, limit: int = 1000) -> list[tuple[int, str]]:
+        with self._lock:
+            self._require_open()
+            # From the newest on, so that it costs what is new, however many there are.
+            behind = list(itertools.takewhile(lambda arrival: arrival[0] > after, reversed(self._arrivals.items())))
+            return behind[::-1][: max(limit, 0)]
+
+    def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
+        with self._lock:
+            self._require_open()
+            stored = self._leased(lease)
+            if stored is None:
+                raise LeaseLost(lease.state_id, lease.fence)
+            self._discard(stored, names)
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         with self._lock:
@@ -207,6 +245,7 @@ class MemoryStateBackend(StateBackend):
                 raise LeaseHeld(state_id, str(holder), stored.lease_until - now)
             del self._by_id[state_id], self._by_key[stored.key]
             stored.journal.delete()
+            self._discard(stored, list(stored.inbox))
             return True
 
     def close(self) -> None:
@@ -215,6 +254,7 @@ class MemoryStateBackend(StateBackend):
             self._is_closed = True
             self._by_id.clear()
             self._by_key.clear()
+            self._arrivals.clear()
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -256,6 +296,12 @@ class MemoryStateBackend(StateBackend):
         """The state of a lease, if the lease is its newest."""
         stored = self._by_key.get(lease.key)
         return stored if stored is not None and stored.fence == lease.fence else None
+
+    def _discard(self, stored: _StoredState, names: Sequence[str]) -> None:
+        for name in names:
+            letter = stored.inbox.pop(name, None)
+            if letter is not None:
+                del self._arrivals[letter.number]
 
     def _append_one(self, append: Append) -> BackendError | None:
         stored = self._leased(append.lease)

@@ -91,6 +91,37 @@ UPDATE states SET holder = ? WHERE key = ?;
 -- hardly any holder has one, and JSON that is damaged would fail the whole statement.
 SELECT key, fence, holder FROM states WHERE key IN (SELECT value FROM json_each(?)) AND instr(holder, '"wish"');
 
+-- name: find_key
+-- The key of a state.
+SELECT key FROM states WHERE state_id = ?;
+
+-- name: find_letter
+-- The letter of a name.
+SELECT number, at, body FROM letters WHERE state = ? AND name = ?;
+
+-- name: insert_letter
+-- A letter of a state that was found in the same transaction, and has none of that name.
+INSERT INTO letters (state, at, name, body) VALUES (?, ?, ?, ?) RETURNING number;
+
+-- name: list_letters
+-- The letters of a state behind a number. Its index has them in their order, so nothing is sorted.
+SELECT number, name, body, at FROM letters
+WHERE state = (SELECT key FROM states WHERE state_id = ?) AND number > ?
+ORDER BY number;
+
+-- name: list_arrivals
+-- The letters of all states behind a number. CROSS JOIN keeps SQLite to walking `letters` from there on, which is the order.
+SELECT number, state_id FROM letters CROSS JOIN states ON states.key = letters.state
+WHERE number > ? ORDER BY number LIMIT ?;
+
+-- name: delete_letter
+-- One letter of a state whose fence was checked in the same transaction.
+DELETE FROM letters WHERE state = ? AND name = ?;
+
+-- name: delete_letters
+-- All letters of a state.
+DELETE FROM letters WHERE state = ?;
+
 -- name: find_columns
 -- What the checksum of a header covers, and the checksum.
 SELECT state_id, status, created_at, updated_at, metadata, agent, version, timeline, bases, pipeline_name, parent,

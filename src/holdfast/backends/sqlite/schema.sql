@@ -1,4 +1,4 @@
--- The format of a store, schema version 4. The text above the tables is the specification; `store.py` and `artifacts.py`
+-- The format of a store, schema version 5. The text above the tables is the specification; `store.py` and `artifacts.py`
 -- keep it. Files of an older version are brought here by the files in `migrations`, each of which leads to the version that
 -- its name begins with; a file made new and one that was migrated have the same tables.
 --
@@ -28,6 +28,9 @@
 --     append whose acknowledgement was lost can be repeated.
 --   * `holder` may have a `wish` beside the fields of the holder: text that another process has left for it. It goes with
 --     the holder, and so with the lease; the checksum covers neither.
+--   * A letter belongs to the state of its key, and goes with that; anybody may add one. It is never changed: the first one
+--     of a name stays until the holder of the state discards it. `number` is never used twice (AUTOINCREMENT), and grows
+--     with every letter that is committed.
 --   * `key` is never used twice (AUTOINCREMENT), so the lease of a deleted state fits no later state.
 --   * The rows of `tags` repeat the tags inside `metadata`, with the state's `created_at`, which never changes.
 --   * `identity` has one row. Its `store_id` is made with the table, at random, and never changes.
@@ -98,6 +101,18 @@ CREATE TABLE spans (
 
 CREATE INDEX spans_by_source ON spans (source, last);
 
+-- What others have left for a state. The body, which may be long, comes last: what has arrived is read without it.
+CREATE TABLE letters (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    state  INTEGER NOT NULL,
+    at     REAL    NOT NULL,
+    name   TEXT    NOT NULL,
+    body   BLOB    NOT NULL,
+    UNIQUE (state, name)
+) STRICT;
+
+CREATE INDEX letters_by_state ON letters (state);
+
 -- A state as a listing shows it. `position` is one seek at the end of the state's part of the index, and another one where
 -- it has no records of its own.
 CREATE VIEW headers AS
@@ -143,4 +158,4 @@ CREATE TABLE stores (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x484F4C44;
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;

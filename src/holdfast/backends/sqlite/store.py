@@ -18,11 +18,12 @@ from holdfast.backends.sqlite.artifacts import SQLiteArtifactBackend
 from holdfast.backends.sqlite.connection import locate
 from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.driver import Cursor
+from holdfast.backends.sqlite.letters import arrivals, deliver, discard_letters, letters_of
 from holdfast.backends.sqlite.queries import QUERIES
 from holdfast.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row, wish_for
 from holdfast.backends.sqlite.spans import Shared, delete_journal, insert_spans, read_journal, shared_up_to
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Base, Holder, Lease, StateHeader, StateStatus
+from holdfast.model import Base, Holder, Lease, Letter, StateHeader, StateStatus, checked_letter_name
 
 
 class SQLiteStateBackend(StateBackend):
@@ -116,6 +117,21 @@ class SQLiteStateBackend(StateBackend):
         found = {(key, fence): wish_for(holder) for key, fence, holder in rows}
         return [found.get((lease.key, lease.fence)) for lease in leases]
 
+    def deliver(self, state_id: str, name: str, body: bytes) -> Letter | None:
+        checked_letter_name(name)
+        with self._database.transaction() as cursor:
+            return deliver(cursor, state_id, name, body, self._clock())
+
+    def letters(self, state_id: str, after: int = 0) -> list[Letter]:
+        return letters_of(self._database.fetch, state_id, after)
+
+    def arrivals(self, after: int = 0, limit: int = 1000) -> list[tuple[int, str]]:
+        return arrivals(self._database.fetch, after, limit)
+
+    def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
+        with self._database.transaction() as cursor:
+            discard_letters(cursor, lease, names)
+
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         return read_journal(self._database.fetch, state_id, after, -1 if limit is None else max(limit, 0))
 
@@ -158,7 +174,7 @@ class SQLiteStateBackend(StateBackend):
             holder = standing.header.holder
             if lease is None and holder is not None:
                 raise LeaseHeld(state_id, str(holder), standing.lease_until - now)
-            for query in ("delete_tags", "delete_header"):
+            for query in ("delete_tags", "delete_letters", "delete_header"):
                 cursor.execute(QUERIES[query], (standing.key,))
             delete_journal(cursor, standing.key)
         self._appender.forget(standing.key)

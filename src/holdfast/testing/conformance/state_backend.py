@@ -16,6 +16,7 @@ from holdfast.testing.conformance.forks import ForkConformance
 from holdfast.testing.conformance.headers import HeaderConformance
 from holdfast.testing.conformance.journals import JournalConformance
 from holdfast.testing.conformance.leases import LeaseConformance
+from holdfast.testing.conformance.letters import LetterConformance
 from holdfast.testing.conformance.states import StateConformance
 from holdfast.testing.conformance.wishes import WishConformance
 
@@ -32,6 +33,7 @@ class StateBackendConformance(
     ForkDeletionConformance,
     HeaderConformance,
     WishConformance,
+    LetterConformance,
 ):
     """Every sentence of ``holdfast.backends.contract`` as a test that pytest collects from a subclass::
 
