@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import json
 import sys
 import zlib
@@ -91,6 +93,42 @@ def _rows_of(connection: apsw.Connection, key: Any) -> list[bytes]:
         found += connection.execute(query, (source, first, last)).fetchall()
     assert list(range(1, len(found) + 1)) == [seq for seq, _ in found]
     return [body for _, body in found]
+
+
+class Letter(NamedTuple):
+    """What lies in an inbox."""
+
+    number: int
+    state_id: str
+    name: str
+    body: bytes
+    at: float
+
+
+def read_sqlite_letters(path: Path) -> list[Letter]:
+    """Every letter in an SQLite file."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    columns = "number, state_id, name, body, at"
+    query = f"SELECT {columns} FROM letters JOIN states ON states.key = letters.state ORDER BY number"
+    rows: list[Any] = connection.execute(query).fetchall()
+    connection.close()
+    return [Letter(*row) for row in rows]
+
+
+def read_folder_letters(folder: Path) -> list[Letter]:
+    """Every letter in a folder. Fails where its names do not fit what it says."""
+    letters: list[Letter] = []
+    for notice in folder.glob("letters/*/*"):
+        number, digest, state_id = notice.name.split(".", 2)
+        assert (str(int(number) // 1000), b"") == (notice.parent.name, notice.read_bytes())
+        file = folder / "states" / state_id / "letters" / f"{number}.{digest}.json"
+        if file.exists():
+            said = read_line(file.read_bytes(), state_id).content
+            assert digest == hashlib.sha256(said["name"].encode()).hexdigest()[:32]
+            body = base64.b64decode(said["body"], validate=True)
+            letters.append(Letter(said["number"], state_id, said["name"], body, said["at"]))
+    assert (folder / "letters" / "count").stat().st_size >= max(letter.number for letter in letters)
+    return sorted(letters)
 
 
 class Journal(NamedTuple):

@@ -172,6 +172,20 @@ def test_a_store_is_read_by_the_page_alone(kind: str, is_sealed: bool, tmp_path:
         assert last == 0 or link == lines.chain_of(state.frames[last - 1])
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "plain"])
+def test_letters_are_read_by_the_page_alone(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with opened(kind, path) as backend:
+        hf = Holdfast(backend)
+        for state_id in ("kelp", "wrack.2"):
+            hf.run_sync(greetings, ["tide"], state_id=state_id)
+            for name in ("question", "Tang – 海藻"):
+                backend.deliver(state_id, name, name.encode() + b"\xff")
+        expected = [*backend.letters("kelp"), *backend.letters("wrack.2")]
+    by_hand = stores.read_sqlite_letters(path) if kind == "sqlite" else stores.read_folder_letters(path)
+    assert [msgspec.structs.astuple(letter) for letter in expected] == by_hand
+
+
 @pytest.mark.parametrize("kind", ["zstd", "gzip"])
 def test_closed_segments_are_packed_and_hold_the_same_lines(kind: str, tmp_path: Path) -> None:
     with opened(kind, tmp_path / "store") as backend:

@@ -24,6 +24,7 @@ from holdfast.backends.files.states.index import Index, Wanted
 from holdfast.backends.files.states.index_file import Broken
 from holdfast.backends.files.states.journal import Journal, Rules
 from holdfast.backends.files.states.layout import is_state_id
+from holdfast.backends.files.states.letters import Inboxes
 from holdfast.backends.files.states.listing import Listing
 from holdfast.backends.files.states.mending import Mending
 from holdfast.backends.files.states.open_journals import OpenJournals, Rewriting
@@ -34,7 +35,7 @@ from holdfast.backends.files.states.standing import OtherState, lease_until, not
 from holdfast.backends.files.states.store import Store
 from holdfast.backends.files.states.wishes import note_wish, wishes_for
 from holdfast.errors import BackendError, BackendUnavailable, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Holder, Lease, StateHeader, StateStatus
+from holdfast.model import Holder, Lease, Letter, StateHeader, StateStatus, checked_letter_name, is_letter_name
 
 _TRIES = 200
 _Answer = TypeVar("_Answer")
@@ -85,6 +86,7 @@ class FileSystemStateBackend(StateBackend):
         self._claims = Claims(self._store, self._journals, self._index, rules, clock)
         self._appends = Appends(self._store, self._journals, self._index, self._read)
         self._listing = Listing(self._store, self._index)
+        self._inboxes = Inboxes(self._store)
         with translating(self.name):
             self._begin()
 
@@ -129,6 +131,29 @@ class FileSystemStateBackend(StateBackend):
         self._require_open()
         with translating(self.name), self._store.tree.opened() as root:
             return [None] * len(leases) if root is None else wishes_for(root, leases)
+
+    def deliver(self, state_id: str, name: str, body: bytes) -> Letter | None:
+        self._require_open()
+        checked_letter_name(name)
+        if not is_state_id(state_id):
+            return None
+        # Without the lock of the backend: a run must not wait for what others have to say.
+        with translating(self.name):
+            return self._inboxes.deliver(state_id, name, body, self._clock())
+
+    def letters(self, state_id: str, after: int = 0) -> list[Letter]:
+        self._require_open()
+        with translating(self.name):
+            return self._inboxes.read(state_id, after)
+
+    def arrivals(self, after: int = 0, limit: int = 1000) -> list[tuple[int, str]]:
+        self._require_open()
+        with translating(self.name), self._store.tree.opened() as root:
+            return [] if root is None else self._inboxes.arrivals(root, after, limit)
+
+    def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
+        with self._working():
+            self._undisturbed(lambda: self._discard_letters(lease, [name for name in names if is_letter_name(name)]))
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         self._require_open()
@@ -277,6 +302,15 @@ class FileSystemStateBackend(StateBackend):
                 return None
             note_wish(journal.folder, journal.standing.header, wish)
             return journal.standing.header.holder
+
+    def _discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
+        ids = [lease.state_id] if is_state_id(lease.state_id) else []
+        with self._journals.locked(ids) as journals:
+            journal = journals.get(lease.state_id)
+            if journal is None or not is_newest(lease, journal.standing.header):
+                raise LeaseLost(lease.state_id, lease.fence)
+            with self._store.tree.made() as root:
+                self._inboxes.discard(root, journal.folder, lease.state_id, names)
 
     def _require_free(self, journal: Journal, lease: Lease | None) -> None:
         """Raise LeaseLost or LeaseHeld where a state must not be deleted."""

@@ -13,6 +13,7 @@ from holdfast.backends.files.states.forks import owner_folder, remove_note, shar
 from holdfast.backends.files.states.header_lines import Header
 from holdfast.backends.files.states.journal import Journal
 from holdfast.backends.files.states.layout import Segment, segment_name
+from holdfast.backends.files.states.letters import letters_going
 from holdfast.backends.files.states.pieces import pieces_of
 from holdfast.backends.files.states.segments import read_segment, segments_in
 from holdfast.backends.files.states.small_files import remove_file, replace_file
@@ -34,16 +35,18 @@ def delete(store: Store, root: int, journal: Journal) -> None:
             raise StateCorrupted(header.state_id, 0, "others share its records, and the key they know it by is lost")
         # Whoever has it open must see that it is gone, also where its files stay.
         journal.moved()
+        with letters_going(store, root, journal.folder, header.state_id):
+            if last:
+                os.rename(header.state_id, str(header.key), src_dir_fd=states, dst_dir_fd=deleted)
+                if store.is_synced:
+                    os.fsync(deleted)
+                    os.fsync(states)
+            else:
+                store.discard(states, header.state_id, temporary)
         if last:
-            os.rename(header.state_id, str(header.key), src_dir_fd=states, dst_dir_fd=deleted)
-            if store.is_synced:
-                os.fsync(deleted)
-                os.fsync(states)
             for name in (layout.HEADER_FILE, layout.LEASE_FILE, layout.WISH_FILE):
                 remove_file(journal.folder, name)
             trim(journal.folder, header.state_id, last)
-        else:
-            store.discard(states, header.state_id, temporary)
         give_up_shares(store, root, header, deleted, temporary)
 
 

@@ -5,6 +5,7 @@ A torn end is harmless, and so is whatever is derived. What is lost is named by 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from holdfast.backends.contract import Flaw
@@ -12,6 +13,7 @@ from holdfast.backends.files.states import layout
 from holdfast.backends.files.states.forks import owner_folder
 from holdfast.backends.files.states.header_lines import Header
 from holdfast.backends.files.states.layout import Segment
+from holdfast.backends.files.states.letters import files_in, read_letter
 from holdfast.backends.files.states.pieces import Piece, committed, pieces_of
 from holdfast.backends.files.states.seeing import state_folder
 from holdfast.backends.files.states.segments import doubled_in, is_packed_badly, read_segment, segments_in
@@ -19,6 +21,7 @@ from holdfast.backends.files.states.small_files import read_line
 from holdfast.backends.files.states.standing import OtherState, look
 from holdfast.backends.files.states.store import Store
 from holdfast.backends.files.states.walk import Oddity, Walk
+from holdfast.backends.files.tree import open_folder
 from holdfast.lines import LineDamaged, frame_of
 
 
@@ -36,6 +39,7 @@ def flaws_of_state(store: Store, root: int, state_id: str) -> list[Flaw]:
         flaws = list(_journal_flaws(folder, state_id))
         flaws += _owner_flaws(root, found.standing.header)
         flaws += _derived_flaws(folder, state_id)
+        flaws += _letter_flaws(folder, state_id)
     return flaws
 
 
@@ -119,3 +123,17 @@ def _derived_flaws(folder: int, state_id: str) -> Iterator[Flaw]:
             )
     for name in doubled_in(folder):
         yield Flaw(f"{name} of state {state_id!r} was left by a crash, and counts for nothing.", is_harmless=True)
+
+
+def _letter_flaws(folder: int, state_id: str) -> Iterator[Flaw]:
+    inbox = open_folder(folder, layout.LETTERS)
+    if inbox is None:
+        return
+    try:
+        for file in files_in(inbox):
+            try:
+                read_letter(inbox, file, state_id)
+            except LineDamaged as error:
+                yield Flaw(f"Letter {file.number} of state {state_id!r} ({file.name}) cannot be read: {error}.")
+    finally:
+        os.close(inbox)

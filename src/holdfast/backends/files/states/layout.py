@@ -20,8 +20,12 @@ with a checksum of its own, begun with the id of the state (or with "store"), an
         wish.json                  what somebody asks of the holder of a lease, which it names by its fence
         lock                       who writes has it locked (flock). It has no content; it grows by one byte with each
                                    segment that is begun, and by MOVE whenever files are moved elsewhere or replaced
+        letters/<number>.<hash>.json  a letter of its inbox; the hash is the first 32 digits of the SHA-256 of its name
         forks/<key>                up to which number the state of that key shares the records of this one
     deleted/<key>/                 the same of a deleted state whose records are still shared
+    letters/count                  who delivers or discards a letter has it locked (flock). It has no content; its
+                                   length is the greatest number that a letter was given
+    letters/<n>/<number>.<hash>.<state id>  empty: the notice of a letter; n is its number divided by 1000
     artifacts/                     a folder of artifacts, with a format of its own
     tmp/                           what is being written, or is being removed
 
@@ -39,8 +43,11 @@ What always holds:
   * The lines of one append are one commit, written at once; ``left`` says how many of them follow. Each line names the
     sum of the one before, through all segments. A commit lies in one segment.
   * A folder in ``states`` is made whole in ``tmp`` and moved there: two states of one id never share a folder.
-  * Only who has the lock of a state writes its folder, but for ``forks``, which needs that of the store. The lock of
-    the store is taken before those of states.
+  * Only who has the lock of a state writes its folder, but for ``forks``, which needs that of the store, and for
+    ``letters``, which needs that of the letters. The lock of the store is taken before those of states, and that of the
+    letters behind them.
+  * A number is taken before the notice of its letter stands, the notice stands before the letter, and goes after it.
+    So letters are seen in the order of their numbers. A notice without a letter counts for nothing.
   * A key is never used twice: the bound in ``store.json`` is durable before a key below it is used. The next key is
     believed only if this process, or another one since the machine was started, has written it.
   * The note of a fork stands in the folders of all whose records it shares before the fork does, and goes after it.
@@ -52,7 +59,8 @@ What always holds:
 What is true after a crash: a commit is there whole or not at all. What was acknowledged is there after the death of the
 process; after the death of the machine too with ``synchronous="full"``. A journal may end inside a commit: readers do
 not look at that part, and the next writer cuts it off. A plain segment counts where a compressed one of the same name
-lies beside it. Where ``rewriting.json`` stands, the moves are finished by whoever meets it.
+lies beside it. A letter is there whole or not at all; a file of it that ends with ``.new`` counts for nothing, and is
+removed by the next who delivers there. Where ``rewriting.json`` stands, the moves are finished by whoever meets it.
 """
 
 from __future__ import annotations
@@ -79,14 +87,21 @@ HEADER_FILE = "header.json"
 LEASE_FILE = "lease.json"
 WISH_FILE = "wish.json"
 LOCK_FILE = "lock"
+COUNT_FILE = "count"
 
 STATES = "states"
 DELETED = "deleted"
 FORKS = "forks"
+LETTERS = "letters"
 TEMPORARY = "tmp"
 ARTIFACTS = "artifacts"
 
 MOVE = 1 << 20
+
+LETTERS_IN_GROUP = 1000
+"""So many notices at most are in one folder."""
+
+DIGEST_LENGTH = 32
 
 NEW = ".new"
 """Ends the name of a file that is about to replace another one. What a crash leaves of it is overwritten."""
@@ -97,6 +112,7 @@ STORE = "store"
 SUFFIXES = {"zstd": ".zst", "gzip": ".gz"}
 KEY = re.compile(r"[0-9]{1,18}")
 _SEGMENT = re.compile(r"journal-([0-9]{9,18})\.jsonl(\.zst|\.gz)?")
+_LETTER = re.compile(r"([1-9][0-9]{0,17})\.([0-9a-f]{32})\.json")
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -122,6 +138,24 @@ def segment_of(name: str) -> Segment | None:
     if found is None or segment_name(int(found[1])) + (found[2] or "") != name:
         return None
     return Segment(int(found[1]), found[2] or "")
+
+
+class LetterFile(msgspec.Struct, frozen=True, order=True):
+    """A file of an inbox."""
+
+    number: int
+    digest: str
+    """Stands for the name of the letter."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.number}.{self.digest}.json"
+
+
+def letter_file_of(name: str) -> LetterFile | None:
+    """The letter that a file is; None for any other name."""
+    found = _LETTER.fullmatch(name)
+    return None if found is None else LetterFile(int(found[1]), found[2])
 
 
 @lru_cache(1024)

@@ -21,6 +21,7 @@ from holdfast.backends.files.states.header_lines import Header
 from holdfast.backends.files.states.index import Index
 from holdfast.backends.files.states.index_file import Broken
 from holdfast.backends.files.states.layout import STORE, is_state_id
+from holdfast.backends.files.states.mending_letters import letter_flaws
 from holdfast.backends.files.states.seeing import see
 from holdfast.backends.files.states.segments import read_segment, segments_in
 from holdfast.backends.files.states.small_files import read_file, read_line, remove_file
@@ -32,7 +33,7 @@ from holdfast.lines import LineDamaged
 _KEYS_SKIPPED = 1_000_000
 _STORE_ID = re.compile(rb'"store_id":"([0-9a-f]{32})"')
 _KNOWN = re.compile(
-    r"format|lock|store(\.copy)?\.json|last\.json|rewriting\.json|index\.(lock|db|db-wal|db-shm|db-journal)|states|deleted|artifacts|tmp"
+    r"format|lock|store(\.copy)?\.json|last\.json|rewriting\.json|index\.(lock|db|db-wal|db-shm|db-journal)|states|deleted|letters|artifacts|tmp"
 )
 
 
@@ -60,6 +61,7 @@ class Mending:
                 flaws += self._notes(states, keys)
                 flaws += self._notes(deleted, keys)
             flaws += self._deleted(deleted, temporary)
+        flaws += letter_flaws(self._store, self._root, self._headers, repair=self._repair)
         flaws += self._small_files()
         flaws += self._rows()
         return flaws
