@@ -2,13 +2,13 @@
 
 Frames arrive byte for byte. A state that is new is created in one step, with its header and all its records, after its
 artifacts; what a fork shares is shared here too (``engine/stand_ins.py``). Of a state that is there with the beginning
-of the same records, those that are missing are appended. Anything else that has the id is left alone, and the state is
-refused.
+of the same records, those that are missing are appended. Its letters follow, and those that are there stay as they are.
+Anything else that has the id is left alone, and the state is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -23,7 +23,7 @@ from holdfast.engine.stand_ins import StandIns, leased, release
 from holdfast.errors import ArtifactMissing, HoldfastError, StateCorrupted, UsageError
 from holdfast.journal.reachable import named_by
 from holdfast.journal.recovery import recovery_of
-from holdfast.model import Content, DamagedRecord, End, Lease, Pin, StateHeader
+from holdfast.model import Content, DamagedRecord, End, Lease, Letter, Pin, StateHeader
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -36,6 +36,8 @@ class Original(msgspec.Struct, frozen=True):
     """The content of an artifact, as it is stored. Raises ArtifactMissing."""
     stored: StoredValues
     """How its records are opened, to see which artifacts they name."""
+    letters: Callable[[], Sequence[Letter]] = lambda: ()
+    """What lies in its inbox."""
 
     def named_by(self, read: Frames, before: tuple[int, bytes] | None = None) -> frozenset[str]:
         """The artifacts that frames name, behind the frame before them. Raises StateCorrupted, WrongKey."""
@@ -90,6 +92,7 @@ class Arrivals:
             brought = self._create(original) if standing is None else self._bring_up_to_date(original, standing)
             # None: somebody else was here in between, so that it has to be looked at anew.
             if brought is not None:
+                self._deliver(header.state_id, original.letters())
                 return brought
 
     def verify(self, state_id: str, named: Collection[str], stored: StoredValues) -> None:
@@ -102,6 +105,12 @@ class Arrivals:
             artifacts = self._place_for_artifacts()
             if artifacts.find(artifact_id) is None:
                 raise ArtifactMissing(artifacts.name, artifact_id)
+
+    def _deliver(self, state_id: str, letters: Sequence[Letter]) -> None:
+        there = {letter.name for letter in self._backend.letters(state_id)} if letters else frozenset[str]()
+        for letter in letters:
+            if letter.name not in there:
+                self._backend.deliver(state_id, letter.name, letter.body)
 
     def _create(self, original: Original) -> Brought | None:
         header, read = original.header, original.read(0)

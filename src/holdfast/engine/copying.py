@@ -7,7 +7,7 @@ be copied is reported. What concerns a store as a whole is raised, and the copy 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.contract import StateBackend, bases_of_fork
@@ -23,7 +23,7 @@ from holdfast.errors import (
     StoreNotWritable,
     UnknownState,
 )
-from holdfast.model import Content, StateHeader, checked_state_id
+from holdfast.model import Content, Letter, StateHeader, checked_state_id
 from holdfast.model.moving import Copied
 
 _ALL = 1 << 62
@@ -138,14 +138,24 @@ def original_in(backend: StateBackend, stored: StoredValues, state_id: str) -> O
             raise ArtifactMissing(backend.name if stored.artifacts is None else stored.artifacts.name, artifact_id)
         return Content(info.size, lambda: stored.stored_content(artifact_id), f"The artifact {artifact_id}")
 
-    return Original(header, lambda after: _read(backend, header, after), content, stored)
+    def letters() -> Sequence[Letter]:
+        found = backend.letters(state_id)
+        _require_same(backend, header)
+        return found
+
+    return Original(header, lambda after: _read(backend, header, after), content, stored, letters)
 
 
 def _read(backend: StateBackend, header: StateHeader, after: int) -> Frames:
     """The records of a state up to the position of its header. Raises UnknownState where it is gone since."""
     read = backend.read(header.state_id, after, header.position - after) if after < header.position else []
+    _require_same(backend, header)
+    return without_gaps(read, after)
+
+
+def _require_same(backend: StateBackend, header: StateHeader) -> None:
+    """Raises UnknownState where a state is gone since its header was read, or another one has its id."""
     now = backend.find_state(header.state_id)
     # A state of the same id may have been made in the place of a deleted one.
     if now is None or (now.created_at, now.bases) != (header.created_at, header.bases):
         raise UnknownState(header.state_id)
-    return without_gaps(read, after)

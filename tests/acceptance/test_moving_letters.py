@@ -1,0 +1,88 @@
+"""The letters in the inbox of a state come along when it is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acceptance.moving_stores import KINDS, stepping
+
+from holdfast import Holdfast, MemoryStateBackend, StateBackend
+from holdfast.testing import CrashingBackend
+from holdfast.testing.crashing import SimulatedCrash
+
+BOTH = [("question", b"yes"), ("message \u2013 1", b"\x00\xff")]
+
+
+@pytest.fixture(params=[(source, target) for source in KINDS for target in KINDS], ids="-to-".join)
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[StateBackend, StateBackend]]:
+    with ExitStack() as opened:
+        made: list[StateBackend] = []
+        for number, kind in enumerate(request.param):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            made.append(opened.enter_context(KINDS[kind](folder)))
+        yield made[0], made[1]
+
+
+def fill(backend: StateBackend) -> None:
+    for state_id in ("kelp", "wrack"):
+        Holdfast(backend).run_sync(stepping, 1, state_id=state_id)
+    for name, body in BOTH:
+        backend.deliver("kelp", name, body)
+
+
+def letters(backend: StateBackend, state_id: str = "kelp") -> list[tuple[str, bytes]]:
+    return [(letter.name, letter.body) for letter in backend.letters(state_id)]
+
+
+def test_letters_come_along_and_are_there_once(stores: tuple[StateBackend, StateBackend]) -> None:
+    source, target = stores
+    fill(source)
+    for expected in ("copied", "unchanged"):
+        assert {"kelp", "wrack"} == set(getattr(Holdfast.copy(source, target), expected))
+        assert (BOTH, []) == (letters(target), letters(target, "wrack"))
+    source.deliver("kelp", "later", b"more")
+    Holdfast.copy(source, target)
+    assert [*BOTH, ("later", b"more")] == letters(target)
+
+
+def test_a_letter_that_is_there_stays_as_it_is(stores: tuple[StateBackend, StateBackend]) -> None:
+    source, target = stores
+    fill(source)
+    Holdfast.copy(source, target)
+    target.deliver("kelp", "later", b"there")
+    source.deliver("kelp", "later", b"here")
+    Holdfast.copy(source, target)
+    assert [*BOTH, ("later", b"there")] == letters(target)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_copy_that_dies_while_it_delivers_is_completed_by_the_next(when: Any) -> None:
+    source = MemoryStateBackend()
+    fill(source)
+    counting = CrashingBackend(MemoryStateBackend())
+    Holdfast.copy(source, counting)
+    assert 4 == counting.writes
+    for write in range(1, counting.writes + 1):
+        target = MemoryStateBackend()
+        with pytest.raises(SimulatedCrash):
+            Holdfast.copy(source, CrashingBackend(target, stop_at=write, when=when))
+        assert {} == Holdfast.copy(source, target).refused
+        assert BOTH == letters(target)
+
+
+class _WithoutInboxes(MemoryStateBackend):
+    deliver = StateBackend.deliver
+    letters = StateBackend.letters
+
+
+def test_a_store_without_inboxes_is_named_where_there_are_letters() -> None:
+    source, target = MemoryStateBackend(), _WithoutInboxes()
+    fill(source)
+    refused = Holdfast.copy(source, target).refused
+    assert ["kelp"] == list(refused)
+    assert "has no inboxes" in refused["kelp"]
