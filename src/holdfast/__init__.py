@@ -16,6 +16,8 @@ from holdfast.codec.left_out import NotStored
 from holdfast.codec.secrets import MissingSecret, Secret
 from holdfast.codec.user_types.registered import register_type
 from holdfast.declare import LLM, Agent, Tool, agent, llm, tool
+from holdfast.engine.answer_text import ask_in_terminal
+from holdfast.engine.asking import ask, sleep, sleep_until, wait_for_message
 from holdfast.engine.bus import EventBus
 from holdfast.engine.checked import Checked
 from holdfast.engine.collect import Collected
@@ -28,15 +30,19 @@ from holdfast.engine.usage_hooks import register_usage
 from holdfast.engine.validation import ValidationReport
 from holdfast.errors import (
     AgentNotFound,
+    AlreadyAnswered,
     AmbiguousAddress,
     ArtifactCorrupted,
     ArtifactMissing,
     ArtifactsShared,
+    Awaiting,
+    AwaitingAnswer,
     BackendError,
     BackendUnavailable,
     BudgetExceeded,
     ConditionFailed,
     ContentChanged,
+    DeadlinePassed,
     Drift,
     DriftWarning,
     EventFailed,
@@ -59,6 +65,7 @@ from holdfast.errors import (
     OnceAgain,
     OutcomeUnknown,
     PositionTaken,
+    QuestionWithdrawn,
     ReplayError,
     RolledBack,
     SecretNeeded,
@@ -76,6 +83,7 @@ from holdfast.errors import (
     UsageError,
     ValueNotReadable,
     ValueNotStorable,
+    WrongAnswer,
     WrongKey,
     WrongReplacement,
 )
@@ -146,6 +154,7 @@ from holdfast.model import (
     Verification,
 )
 from holdfast.model.moving import Copied
+from holdfast.model.waits import Question
 from holdfast.stores import open_store
 
 __version__: str
@@ -157,6 +166,7 @@ __all__ = [
     "LLM",
     "Agent",
     "AgentNotFound",
+    "AlreadyAnswered",
     "AmbiguousAddress",
     "Append",
     "ArtifactAdapter",
@@ -167,6 +177,8 @@ __all__ = [
     "ArtifactMissing",
     "ArtifactReference",
     "ArtifactsShared",
+    "Awaiting",
+    "AwaitingAnswer",
     "BackendError",
     "BackendUnavailable",
     "BackoffStrategy",
@@ -184,6 +196,7 @@ __all__ = [
     "Copied",
     "CurrentEvent",
     "DamagedRecord",
+    "DeadlinePassed",
     "Details",
     "DeterminismLevel",
     "Diagnosis",
@@ -252,6 +265,8 @@ __all__ = [
     "Pin",
     "PlannedCalls",
     "PositionTaken",
+    "Question",
+    "QuestionWithdrawn",
     "Record",
     "Recovered",
     "RehearsalReport",
@@ -300,9 +315,12 @@ __all__ = [
     "ValueNotReadable",
     "ValueNotStorable",
     "Verification",
+    "WrongAnswer",
     "WrongKey",
     "WrongReplacement",
     "agent",
+    "ask",
+    "ask_in_terminal",
     "compute_artifact_id",
     "current_event",
     "llm",
@@ -311,7 +329,10 @@ __all__ = [
     "register_adapter",
     "register_type",
     "register_usage",
+    "sleep",
+    "sleep_until",
     "tool",
+    "wait_for_message",
 ]
 
 

@@ -35,6 +35,7 @@ NO_METADATA = {
     "settings": {},
     "stopped": {},
     "replayed": {},
+    "waiting": {},
 }
 
 

@@ -7,13 +7,17 @@ import pickle
 import re
 import types
 import typing
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast import errors
 from holdfast.errors import HoldfastError
+from holdfast.model.header import utc
+from holdfast.model.waits import Question
 
 CLASSES: dict[str, type[BaseException]] = {
     name: value
@@ -25,6 +29,9 @@ SPEAKING = {name: value for name, value in TREE.items() if value.__str__ is not 
 
 WHOLE_SENTENCES = {"problem": "The lamp is out.", "remedy": "Light it again."}
 SAMPLES: dict[object, object] = {str: "sample", int: 3, float: 2.5, bool: True, bytes: b"sample", object: "sample"}
+SAMPLES[Sequence[Any]] = [
+    Question(state_id="kelp", address="a::ask::question", prompt="Sure?", type_name="bool", asked_at=utc(0.0), seq=3)
+]
 
 
 def sample(hint: object, name: str = "") -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from holdfast.errors import (
+    Awaiting,
     BackendError,
     EventFailed,
     ExecutionInterrupted,
@@ -36,7 +37,7 @@ MEANINGS = {
     ExitCode.HELD: "the state is held by another process",
     ExitCode.STORE_FAILED: "the store failed",
     ExitCode.STOPPED: "stopped by its budget or its time; the state can be resumed",
-    ExitCode.AWAITING: "awaits a person, who has to say what became of a call",
+    ExitCode.AWAITING: "awaits an answer, a time or a message, or that a person says what became of a call",
     ExitCode.INTERRUPTED: "interrupted; the state can be resumed",
 }
 
@@ -57,7 +58,7 @@ def exit_code_of(error: HoldfastError) -> ExitCode:
             return ExitCode.STOPPED
         case ExecutionInterrupted():
             return ExitCode.INTERRUPTED
-        case OutcomeUnknown():
+        case OutcomeUnknown() | Awaiting():
             return ExitCode.AWAITING
         case _:
             return ExitCode.USAGE

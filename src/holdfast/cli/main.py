@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.answer import answer, send
 from holdfast.cli.artifact import artifact
 from holdfast.cli.backup import backup
 from holdfast.cli.collect import collect
@@ -30,6 +31,7 @@ from holdfast.cli.list_states import list_states
 from holdfast.cli.migrate import migrate
 from holdfast.cli.options import store_option
 from holdfast.cli.output import CommandFailed, report
+from holdfast.cli.questions import questions
 from holdfast.cli.recover import recover
 from holdfast.cli.rerun import rerun
 from holdfast.cli.resume import resume
@@ -136,6 +138,9 @@ def commands(store: str | None) -> None:
 for command in (
     run,
     resume,
+    questions,
+    answer,
+    send,
     interrupt,
     settle,
     roll_back,

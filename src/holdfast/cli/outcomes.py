@@ -12,6 +12,7 @@ from holdfast.cli.output import duration
 from holdfast.cli.progress import COMPLETED_SIGN, FAILED_SIGN, RETRIED_SIGN, UNFINISHED_SIGN, UNKNOWN_SIGN
 from holdfast.cli.readable import cut, preview, read
 from holdfast.engine.clock import SYSTEM_CLOCK
+from holdfast.journal.waits import is_question, is_wait
 from holdfast.model import EventRecord, ExecutionStatus, Failure, Settled
 
 _SIGNS = {
@@ -33,6 +34,8 @@ def outcome_of(node: CallNode, left: int) -> str:
     """What became of a call, in so many characters: its result, what it failed of, or how it stands."""
     record = node.record
     assert record is not None, "only what is recorded has an outcome"
+    if is_wait(record.address) and record.status is ExecutionStatus.AWAITING:
+        return cut(_open_wait(record), left)
     if due_at(record) is not None:
         return cut(_waiting(node, record), left)
     told = _settled(record)
@@ -67,6 +70,24 @@ def _waiting(node: CallNode, record: EventRecord) -> str:
     return f"{'' if is_failed else f'{record.status}; '}attempt {number} {when}{why}"
 
 
+def _open_wait(record: EventRecord) -> str:
+    """What is waited for."""
+    due = due_at(record)
+    until = "" if due is None else f" until {due:%Y-%m-%d %H:%M:%S} UTC"
+    if not is_question(record.address):
+        return f"waiting{until}"
+    return f"asks {_prompt(record.input)!r}{until}"
+
+
+def _prompt(encoded: bytes | None) -> str:
+    """What a recorded question asks; empty where that cannot be read."""
+    asked: Any = read(encoded) if encoded is not None else None
+    try:
+        return str(asked[0]["prompt"])
+    except (TypeError, LookupError):
+        return ""
+
+
 def _is_settled(record: EventRecord, word: Settled) -> bool:
     return record.details is not None and record.details.settled == word
 
@@ -75,7 +96,8 @@ def _settled(record: EventRecord) -> str:
     """Who said what became of a call, where somebody did."""
     if record.details is None or record.details.settled in ("", Settled.NOT_EXECUTED):
         return ""
-    return f"  (settled{f' by {record.details.by}' if record.details.by else ''})"
+    how = record.details.settled if is_wait(record.address) else "settled"
+    return f"  ({how}{f' by {record.details.by}' if record.details.by else ''})"
 
 
 def error_in_a_line(error: Failure, left: int) -> str:

@@ -22,16 +22,26 @@ from holdfast.cli.exit_codes import ExitCode, exit_code_of
 from holdfast.cli.options import Telling, command_on
 from holdfast.cli.output import CommandFailed, say_json, say_result
 from holdfast.cli.progress import Progress
+from holdfast.cli.questions import question_for_programs
 from holdfast.cli.stop_reports import told_of
 from holdfast.cli.unknown_calls import how_to_settle, unknown_calls
 from holdfast.client import Holdfast
 from holdfast.codec.values import without_secrets
 from holdfast.engine.actors import Actor
+from holdfast.engine.answer_text import question_lines
 from holdfast.engine.bus import EventBus
 from holdfast.engine.history_set import HistorySet
 from holdfast.engine.state import ExecutionState
-from holdfast.errors import DriftWarning, ExecutionInterrupted, HoldfastError, OutcomeUnknown
+from holdfast.errors import (
+    Awaiting,
+    AwaitingAnswer,
+    DriftWarning,
+    ExecutionInterrupted,
+    HoldfastError,
+    OutcomeUnknown,
+)
 from holdfast.model import EventRecord, Failure, InterruptReason, StateStatus
+from holdfast.model.waits import Question
 
 _PACKAGE = Path(holdfast.engine.__file__).parents[1]
 _LIBRARY = Path(asyncio.__file__).parents[1]
@@ -190,6 +200,8 @@ def _stopped(task: Task, error: HoldfastError) -> CommandFailed | None:
             return _left(task, told_of(error), kind, code, **more)
         case OutcomeUnknown(state_id=task.state_id):
             return _awaiting(task, error)
+        case Awaiting(state_id=task.state_id):
+            return _waiting(task, error)
         case _:
             return None
 
@@ -209,6 +221,29 @@ def _awaiting(task: Task, error: OutcomeUnknown) -> CommandFailed:
         about={"state_id": task.state_id, "status": StateStatus.AWAITING},
         notes=how_to_settle(task.state_id, task.store, _named_if_needed(task, error.address)),
     )
+
+
+def _waiting(task: Task, error: Awaiting) -> CommandFailed:
+    """What is told where the run waits for something outside of itself."""
+    what = f"{task.state_id} waits for {error.what}."
+    questions = error.questions if isinstance(error, AwaitingAnswer) else ()
+    asked = [line for question in questions for line in (*question_lines(question), _how_to_answer(task, question))]
+    return CommandFailed(
+        ExitCode.AWAITING,
+        what,
+        error={
+            "type": type(error).__name__,
+            "message": what,
+            "reason": InterruptReason.WAITING,
+            "questions": [question_for_programs(question) for question in questions],
+        },
+        about={"state_id": task.state_id, "status": StateStatus.AWAITING},
+        notes=[*asked, *_how_to_go_on(task, "Then go on with")],
+    )
+
+
+def _how_to_answer(task: Task, question: Question) -> str:
+    return f"  {command_on('answer', task.state_id, task.store, '--at', question.address)} …"
 
 
 def _named_if_needed(task: Task, address: str) -> str | None:

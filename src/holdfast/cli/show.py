@@ -29,9 +29,17 @@ from holdfast.client import Holdfast, StateView
 from holdfast.engine.history_set import HistorySet
 from holdfast.engine.usage_totals import usage_totals
 from holdfast.journal.address import SEPARATOR
-from holdfast.model import EventRecord, ExecutionStatus, StateStatus, StorageRecord, UsageTotals
+from holdfast.model import EventRecord, EventType, ExecutionStatus, StateStatus, StorageRecord, UsageTotals
 
 _LONGEST_LABEL = 60
+_KINDS = {
+    EventType.TOOL_CALL: "tool",
+    EventType.LLM_CALL: "llm",
+    EventType.AGENT_CALL: "agent",
+    EventType.QUESTION: "asks",
+    EventType.TIMER: "waits",
+    EventType.MESSAGE: "waits",
+}
 _HAS_TAKEN_TIME = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.RETRYING)
 
 
@@ -150,7 +158,7 @@ def _row(stem: str, node: CallNode, room: int) -> str:
         return dim(stem + node.label)
     label = cut(node.label, max(room - len(stem), 12))
     space = " " * max(0, room - len(stem) - len(label))
-    kind = record.address.rpartition(SEPARATOR)[2].removesuffix("_call").ljust(5)
+    kind = _KINDS[EventType(record.address.rpartition(SEPARATOR)[2])].ljust(5)
     has_taken_time = record.status in _HAS_TAKEN_TIME or record.duration_s > 0
     took = duration(record.duration_s) if has_taken_time else ""
     again = f"{node.attempts} attempts  " if node.attempts > 1 else ""

@@ -34,6 +34,8 @@ def _way_on(header: StateHeader, store: str | None, rollback: EventRecord | None
         return f": no process holds it; {go_on}"
     if header.status is StateStatus.AWAITING and _awaits_a_word(header):
         return f"; say what became of a call with `{command_on('settle', state_id, store)}`"
+    if header.status is StateStatus.AWAITING and header.metadata.waiting:
+        return f"; see what it asks with `{command_on('questions', state_id, store)}`, and {go_on}"
     return f"; {go_on}" if header.status in _RESUMED and header.agent is not None else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.client.answering import Answering
 from holdfast.client.checking import Checking
 from holdfast.client.deciding import Deciding
 from holdfast.client.keeping import Keeping
@@ -10,7 +11,7 @@ from holdfast.client.mending import Mending
 from holdfast.client.travelling import Travelling
 
 
-class Holdfast(Travelling, Checking, Deciding, Looking, Keeping, Mending):
+class Holdfast(Travelling, Checking, Deciding, Answering, Looking, Keeping, Mending):
     """A store, and everything that can be done with the states in it.
 
     ``store`` is a URL, a backend object, or None for the configured store (HOLDFAST_STORE, else a SQLite file in the

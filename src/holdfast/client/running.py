@@ -13,6 +13,7 @@ from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
 from holdfast.engine.declared import find_actor
 from holdfast.engine.limits import Limits
+from holdfast.engine.live import PATIENCE_S
 from holdfast.engine.reading import JournalReader
 from holdfast.engine.run import MakeTimeline, Run, run_to_end
 from holdfast.engine.watching import Checker
@@ -28,12 +29,13 @@ from holdfast.model import (
     StateMetadata,
     checked_state_id,
 )
+from holdfast.model.waits import Question
 
 R = TypeVar("R")
 
 
 class StoppingOptions(TypedDict, total=False):
-    """What may stop a run; ``Running.run`` says what each does."""
+    """What may stop a run, and how it waits; ``Running.run`` says what each does."""
 
     timeout_s: float | None
     deadline: datetime | None
@@ -41,6 +43,8 @@ class StoppingOptions(TypedDict, total=False):
     interrupt_checker: Checker | None
     handle_signals: bool
     on_first_signal: Callable[[], None] | None
+    on_question: Callable[[Question], Any] | None
+    patience_s: float
 
 
 _OPTIONS_OF_RUN = frozenset(
@@ -76,6 +80,8 @@ class Running(OpenedStore):
         interrupt_checker: Checker | None = None,
         handle_signals: bool = False,
         on_first_signal: Callable[[], None] | None = None,
+        on_question: Callable[[Question], Any] | None = None,
+        patience_s: float = PATIENCE_S,
         **kwargs: Any,
     ) -> R:
         """Run an agent durably and give its result.
@@ -94,6 +100,11 @@ class Running(OpenedStore):
         ExecutionInterrupted is raised then, or
         BudgetExceeded. Where it is not known whether a call that is declared ``once`` was executed, OutcomeUnknown is
         raised, and the state awaits what ``settle`` says.
+
+        A run that has nothing left to do but to wait leaves memory: AwaitingAnswer is raised where it has asked
+        something, Awaiting where it waits for a message, or for a time that is more than ``patience_s`` away. Run it
+        again when that has come. ``on_question``, a function, plain or async, is given each Question first; what it
+        gives is the answer, unless that is None.
         """
         taken = agent.only_named & _OPTIONS_OF_RUN
         if taken:
@@ -119,6 +130,8 @@ class Running(OpenedStore):
                 interrupt_checker=interrupt_checker,
                 handle_signals=handle_signals,
                 on_first_signal=on_first_signal,
+                on_question=on_question,
+                patience_s=patience_s,
             ),
         )
         return await run_to_end(self._writer, run)
@@ -132,6 +145,8 @@ class Running(OpenedStore):
             checker=options.get("interrupt_checker"),
             handles_signals=options.get("handle_signals", False),
             on_first_signal=options.get("on_first_signal"),
+            on_question=options.get("on_question"),
+            patience_s=options.get("patience_s", PATIENCE_S),
         )
 
     def run_sync(self, agent: Actor[..., R], *args: Any, **kwargs: Any) -> R:

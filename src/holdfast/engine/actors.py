@@ -96,6 +96,8 @@ class Actor(Generic[P, R]):
     """What a call executes."""
     only_named: frozenset[str] = frozenset()
     """The parameters that must be given, and cannot be given by their place."""
+    is_wait = False
+    """Whether its events execute nothing, and wait for something outside of the run."""
     is_plain: bool
     """True for a plain ``def``: it runs on a worker thread."""
 

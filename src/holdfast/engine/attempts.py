@@ -106,6 +106,8 @@ async def cut_off(scope: Scope, call: Call, start: Start, duration_s: float) -> 
     live = scope.live
     status = ExecutionStatus.INTERRUPTED if live.stopper.is_wanted else ExecutionStatus.CANCELLED
     call.execution_time = duration_s
+    if live.stopper.is_waiting:
+        return  # What encloses a wait goes on with it: nothing has become of it.
     if live.lease is not None and live.can_be_left and not (live.has_cut_off and scope.is_given_up):
         details = start.details
         if call.attempt > 1 and not (details is not None and details.due_at):

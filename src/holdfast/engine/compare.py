@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 async def _given(scope: Scope, call: Call, record: EventRecord | None) -> Any:
-    """What is declared ``once`` is not executed for the sake of a comparison: what is recorded is given."""
+    """What is declared ``once`` is not executed for the sake of a comparison, and nobody is asked again: what is
+    recorded is given."""
     live = scope.live
     assert live.validation is not None
     if record is None or record.status not in SETTLED:
@@ -36,7 +37,7 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
     live = scope.live
     report = live.validation
     assert report is not None
-    if call.actor.once:
+    if call.actor.once or call.actor.is_wait:
         return await _given(scope, call, record)
     has_other_input = record is not None and changed(live, call, record, encoded) is not None
     child = scope.inside(call.path)

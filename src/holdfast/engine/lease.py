@@ -141,6 +141,8 @@ class LeaseKeeper:
         self._states: WeakValueDictionary[str, LiveState] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._is_alive = False
+        self._heard: int | None = None
+        """The number of the newest letter of the store that was heard of."""
 
     def keep(self, live: LiveState) -> None:
         with self._lock:
@@ -171,6 +173,7 @@ class LeaseKeeper:
             renewed_s += LISTEN_S
             if states:
                 self.listen(states)
+                self.hear(states)
             if states and renewed_s >= self.ttl_s / 3:
                 self.renew(states)
                 renewed_s = 0.0
@@ -186,6 +189,32 @@ class LeaseKeeper:
         for (live, _), wish in zip(held, wishes, strict=True):
             if wish is not None and not live.stopper.is_cancelling:
                 live.stopper.request(_signal_in(wish))
+
+    def hear(self, states: list[LiveState]) -> None:
+        """Tell those of these states that wait for letters when one may have come."""
+        waiting = [live for live in states if live.waits is not None and live.waits.listens]
+        if not waiting:
+            return
+        is_first, arrived = self._heard is None, set[str]()
+        try:
+            while letters := self._backend.arrivals(self._heard or 0):
+                self._heard = letters[-1][0]
+                arrived.update(state_id for _, state_id in letters)
+        except HoldfastError:
+            return  # As above.
+        self._heard = self._heard or 0
+        for live in waiting:
+            # Whatever came before the first listening is looked at once by everybody.
+            if live.waits is not None and (is_first or live.state_id in arrived):
+                live.waits.notice_from_anywhere()
+
+    def tell_of_letter(self, state_id: str) -> None:
+        """A letter was delivered in this process: whoever waits for it here need not be told by the store."""
+        with self._lock:
+            states = [live for live in self._states.values() if live.state_id == state_id]
+        for live in states:
+            if live.waits is not None:
+                live.waits.notice_from_anywhere()
 
     def renew(self, states: list[LiveState]) -> None:
         """Renew the leases of these states; those that are lost are told so, and written no more."""

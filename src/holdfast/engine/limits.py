@@ -1,4 +1,4 @@
-"""What a run is held to, as it was asked for: how calls are retried, and what may stop it."""
+"""What a run is held to, as it was asked for: how calls are retried, what may stop it, and how it waits."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any, cast
 
 import msgspec
 
-from holdfast.engine.live import LiveState
+from holdfast.engine.live import PATIENCE_S, LiveState
 from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.signals import handling_signals
 from holdfast.engine.watching import Checker
 from holdfast.errors import UsageError
 from holdfast.journal.tally import Tally, running_s
 from holdfast.model import Budget
+from holdfast.model.waits import Question
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How calls are retried, and what may stop a run."""
+    """How calls are retried, what may stop a run, and how it waits."""
 
     retry: RetryLevels = RetryLevels()
     timeout_s: float | None = None
@@ -30,6 +31,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     handles_signals: bool = False
     on_first_signal: Callable[[], None] | None = None
     """Called when the first signal has come, and what is being executed is finished."""
+    on_question: Callable[[Question], Any] | None = None
+    """Is asked first what the run asks."""
+    patience_s: float = PATIENCE_S
+    """How near a time must be for a run that can only wait to stay in memory for it."""
 
     def __post_init__(self) -> None:
         check_seconds(self.timeout_s)
@@ -42,10 +47,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"{self.budget!r} is no budget of a run.", "Give a Budget.")
         if self.checker is not None and not callable(self.checker):
             raise UsageError(f"{self.checker!r} cannot be asked whether to stop.", "Give a function.")
+        if self.on_question is not None and not callable(cast(object, self.on_question)):
+            raise UsageError(f"{self.on_question!r} cannot be asked anything.", "Give a function.")
+        if not isinstance(cast(object, self.patience_s), int | float) or not self.patience_s >= 0:
+            raise UsageError(f"A run cannot have the patience {self.patience_s!r}.", "Give seconds, 0 or more.")
 
     def apply_to(self, live: LiveState) -> None:
         """Hold a run that is about to go on to these limits."""
         live.on_first_signal = self.on_first_signal
+        live.on_question = self.on_question
+        live.patience_s = self.patience_s
         records = live.history.records
         left_s = [] if self.timeout_s is None else [self.timeout_s]
         if self.deadline is not None:

@@ -11,7 +11,7 @@ import concurrent.futures
 import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -35,6 +35,7 @@ from holdfast.errors import BackendError, HoldfastError, ValueNotStorable
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
 from holdfast.journal.tally import Tally
+from holdfast.journal.waits import noted_in, open_waits, waiting_of
 from holdfast.model import (
     CheckpointRecord,
     Details,
@@ -53,6 +54,13 @@ from holdfast.model import (
     StateStatus,
     StorageRecord,
 )
+from holdfast.model.waits import Question
+
+if TYPE_CHECKING:
+    from holdfast.engine.waits import Waits
+
+PATIENCE_S = 30.0
+"""How near a time must be for a run that can only wait to stay in memory for it."""
 
 
 class LiveState:
@@ -150,6 +158,12 @@ class LiveState:
         """What of its budget the run has used, where it has one."""
         self.saved = Saved()
         """What replay has saved in this process."""
+        self.waits: Waits | None = None
+        """What the run waits for outside of itself, from its first wait on."""
+        self.on_question: Callable[[Question], Any] | None = None
+        """Who is asked first, in this process."""
+        self.patience_s = PATIENCE_S
+        """For how near a time a run that can only wait stays in memory."""
 
     def begin_writing(self, lease: Lease) -> None:
         """Hold the state from now on, and keep the lease alive."""
@@ -296,8 +310,11 @@ class LiveState:
         self._write_record(None, update)
 
     def metadata_with_saved(self) -> StateMetadata:
-        """The metadata of the state, with what replay has saved by now."""
+        """The metadata of the state, with what it waits for, and what replay has saved by now."""
         metadata = self.header.metadata
+        if self.waits is not None or metadata.waiting:
+            records = () if self.has_ended else open_waits(self.history)
+            metadata = noted_in(metadata, waiting_of(records, self.header.timeline))
         if not self.saved.calls:
             return metadata
         return msgspec.structs.replace(metadata, replayed=self.saved.added_to(metadata.replayed))

@@ -33,6 +33,7 @@ from holdfast.engine.scope import Scope, Start
 from holdfast.engine.stopping import Stopped
 from holdfast.engine.time_limits import run_limited
 from holdfast.engine.undo_names import name_of_undo
+from holdfast.engine.waiting import perform_wait
 from holdfast.errors import HoldfastError
 from holdfast.journal.replay import Decision, decide
 from holdfast.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
@@ -147,6 +148,8 @@ async def _execute(
     scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
 ) -> Any:
     live, actor, clock = scope.live, call.actor, scope.live.clock
+    if actor.is_wait:
+        return await perform_wait(scope, call, encoded, pending, record)
     had_inside = record is not None and call.address in live.history.started
     if record is not None and (found := await _go_on(scope, call, encoded, record)) is not None:
         return found.result

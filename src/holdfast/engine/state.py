@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import Mapping
-from typing import Self, cast
+from collections.abc import Coroutine, Mapping
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -13,6 +14,7 @@ from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import StateBackend, StateUpdate
 from holdfast.backends.memory import MemoryStateBackend
 from holdfast.codec import frames
+from holdfast.engine.asking import ask_in
 from holdfast.engine.bus import EventBus
 from holdfast.engine.environment import with_environment
 from holdfast.engine.history_set import HistorySet
@@ -21,7 +23,9 @@ from holdfast.engine.live import LiveState
 from holdfast.engine.opening import take_lease
 from holdfast.engine.reading import read_history
 from holdfast.engine.retry_levels import RetryLevels
+from holdfast.engine.scope import current_scope
 from holdfast.engine.snapshot import StateSnapshot
+from holdfast.engine.stoppable import stoppable
 from holdfast.engine.storage import Storage
 from holdfast.engine.usage_totals import usage_totals
 from holdfast.engine.validation import ValidationReport
@@ -302,6 +306,14 @@ class ExecutionState:
         check_seconds(seconds)
         self._live.watch.set_timeout(seconds)
 
+    def ask(self, prompt: str, type: Any = bool, **options: Any) -> Coroutine[Any, Any, Any]:
+        """Ask a person, and give the answer; see ``holdfast.ask``. Raises AwaitingAnswer where nothing else goes on in
+        this state: load it again when the question is answered, and ask again."""
+        live, here = self._live, current_scope.get()
+        scope = here if here is not None and here.live is live else live.top
+        asked = ask_in(scope, prompt, type, **options)
+        return asked if scope is not live.top else _alone(live, asked)
+
     def should_skip_event(self, address: str) -> bool:
         """Whether a call at this address would be given its recorded outcome."""
         history = self._live.history
@@ -358,3 +370,9 @@ class ExecutionState:
 
     def __repr__(self) -> str:
         return f"<ExecutionState {self.state_id} {self.status}, {self._live.history.position} records>"
+
+
+async def _alone(live: LiveState, asked: Coroutine[Any, Any, Any]) -> Any:
+    """A question that is asked outside of every event."""
+    live.loop = asyncio.get_running_loop()
+    return await stoppable(live, asked, is_run=False)

@@ -139,11 +139,19 @@ class Stopper:
         live, signal = self._live, self.signal
         if signal is None or self._is_due or not self._roots or live.loop is None:
             return
-        at_work = live.under_way - live.agents_under_way - self._waiting - len(self._held)
-        if not signal.is_graceful or at_work <= 0:
+        if not signal.is_graceful or not self.is_anything_executed():
             # In a turn of its own: a handler that asks for the stop, and returns, has its result recorded.
             self._is_due = True
             live.loop.call_later(self._delay_s, self._cancel_all)
+
+    def is_anything_executed(self) -> bool:
+        """Whether a tool or a model is at work, rather than that it waits for calls of which nothing is executed."""
+        live = self._live
+        return live.under_way - live.agents_under_way - self._waiting - len(self._held) > 0
+
+    def all_tasks(self) -> set[Stoppable]:
+        """The tasks that await the run, and those that were created inside it."""
+        return {*self._roots, *self.tasks}
 
     def _is_asked_by_handler(self) -> bool:
         scope = current_scope.get()
@@ -222,6 +230,11 @@ class Stopper:
     def is_wanted(self) -> bool:
         """Whether the run itself is being stopped, rather than that whoever awaits it was cancelled."""
         return self.signal is not None and self.signal.reason != InterruptReason.CANCELLED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the run is left because it has nothing to do but to wait."""
+        return self.signal is not None and self.signal.reason == InterruptReason.WAITING
 
     @property
     def is_awaited(self) -> bool:

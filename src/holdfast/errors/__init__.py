@@ -22,6 +22,8 @@ HoldfastError
 │  ├─ ContentChanged       what was to be stored changed while it was being stored
 │  ├─ ArtifactsShared      other stores use these artifacts too, so none can be proved unreachable
 │  ├─ InvalidKey           the text is not a key for encryption
+│  ├─ WrongAnswer          an answer does not fit its question, which stays open
+│  ├─ AlreadyAnswered      a question was answered otherwise, or is not open any more
 │  └─ NotImported          the file or folder is no exported state that can be read
 ├─ ReplayError             the journal and the code disagree
 │  ├─ NotRecorded          a rehearsal reached a call that has no recorded outcome
@@ -46,9 +48,13 @@ HoldfastError
 │  └─ NotEncrypted         a record is in clear where only encrypted ones are accepted
 ├─ EventFailed             user code failed
 │  ├─ ConditionFailed      a precondition or postcondition did not hold
-│  └─ EventTimedOut        it took longer than it was given (also a TimeoutError)
+│  ├─ EventTimedOut        it took longer than it was given (also a TimeoutError)
+│  ├─ DeadlinePassed       nothing came by the deadline of a question or a message
+│  └─ QuestionWithdrawn    somebody has taken a question back
 ├─ ExecutionInterrupted    the run was stopped; running it again goes on
 │  └─ BudgetExceeded       because it has used up its budget
+├─ Awaiting                the run waits for a time or a message; running it again goes on
+│  └─ AwaitingAnswer       for a person to answer
 └─ MissingDependency       an optional part is not installed
 
 Arguments go unchanged to ``super().__init__`` and the text is built in ``__str__``, so that errors survive pickling
@@ -116,18 +122,30 @@ from holdfast.errors.usage import (
     ValueNotStorable,
     WrongReplacement,
 )
+from holdfast.errors.waits import (
+    AlreadyAnswered,
+    Awaiting,
+    AwaitingAnswer,
+    DeadlinePassed,
+    QuestionWithdrawn,
+    WrongAnswer,
+)
 
 __all__ = [
     "AgentNotFound",
+    "AlreadyAnswered",
     "AmbiguousAddress",
     "ArtifactCorrupted",
     "ArtifactMissing",
     "ArtifactsShared",
+    "Awaiting",
+    "AwaitingAnswer",
     "BackendError",
     "BackendUnavailable",
     "BudgetExceeded",
     "ConditionFailed",
     "ContentChanged",
+    "DeadlinePassed",
     "Drift",
     "DriftWarning",
     "EventFailed",
@@ -150,6 +168,7 @@ __all__ = [
     "OnceAgain",
     "OutcomeUnknown",
     "PositionTaken",
+    "QuestionWithdrawn",
     "ReplayError",
     "RolledBack",
     "SecretNeeded",
@@ -167,6 +186,7 @@ __all__ = [
     "UsageError",
     "ValueNotReadable",
     "ValueNotStorable",
+    "WrongAnswer",
     "WrongKey",
     "WrongReplacement",
 ]

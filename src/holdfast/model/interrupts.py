@@ -25,6 +25,8 @@ class InterruptReason(StrEnum):
     """The task that awaited the run was cancelled."""
     UNKNOWN_OUTCOME = "unknown_outcome"
     """What is declared ``once`` was cut off, and a person has to say what became of it."""
+    WAITING = "waiting"
+    """Nothing is left to do but to wait: for an answer, a time or a message."""
 
 
 ROLLED_BACK = "rolled_back"

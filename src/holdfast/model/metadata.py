@@ -30,6 +30,8 @@ class StateMetadata(msgspec.Struct, frozen=True):
     """Why and when it was last stopped, while it is: ``reason``, ``message``, ``triggered_by`` and ``at``."""
     replayed: dict[str, Any] = {}
     """What replay has saved of model calls so far: ``calls``, ``tokens`` and ``cost``."""
+    waiting: dict[str, Any] = {}
+    """What it waits for, while it does (``model.waits.Waiting``)."""
 
     def __post_init__(self) -> None:
         # One text for a list of tags is the commonest slip, and would be stored letter by letter.
@@ -41,7 +43,7 @@ class StateMetadata(msgspec.Struct, frozen=True):
         for place in ("description", "pipeline_name"):
             if not isinstance(getattr(self, place), str):
                 raise InvalidMetadata(place, "is not text")
-        for place in ("custom_data", "environment", "settings", "stopped", "replayed"):
+        for place in ("custom_data", "environment", "settings", "stopped", "replayed", "waiting"):
             if not isinstance(getattr(self, place), dict):
                 raise InvalidMetadata(place, "is not a dict")
         for place in self.__struct_fields__:
@@ -60,7 +62,7 @@ class StateMetadata(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
 
-_RARE = ("settings", "stopped", "replayed")
+_RARE = ("settings", "stopped", "replayed", "waiting")
 
 
 def _is_utf8(text: str) -> bool:

@@ -42,7 +42,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What few events have. Stored by name, and only what differs from its default: fields may be added anywhere."""
 
     due_at: float = 0.0
-    """Of one that is tried again: when, in seconds since 1970 UTC."""
+    """Of one that is tried again: when, in seconds since 1970 UTC. Of one that waits: when it waits no longer."""
     delay_s: float = 0.0
     """How long that is after its failure."""
     spent_s: float = 0.0
@@ -52,11 +52,14 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     undo: str = ""
     """What undoes it, where that is declared: the name of an actor."""
     settled: str = ""
-    """Of what is declared ``once``: how its outcome became known, if not by itself (``model.effects.Settled``)."""
+    """How its outcome became known, of what is declared ``once`` and not by itself (``model.effects.Settled``), and of
+    what has waited (``model.waits.Ended``)."""
     by: str = ""
     """Who said so."""
     usage: Usage | None = None
     """What a model call used."""
+    letter: str = ""
+    """Of one that has waited: the name of the letter that ended it."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):

@@ -6,11 +6,21 @@ from enum import StrEnum
 
 
 class EventType(StrEnum):
-    """What kind of actor an event calls; the last part of its address."""
+    """What kind of event it is; the last part of its address. Most call an actor, the last three wait."""
 
     TOOL_CALL = "tool_call"
     LLM_CALL = "llm_call"
     AGENT_CALL = "agent_call"
+    QUESTION = "question"
+    """A person is asked something."""
+    TIMER = "timer"
+    """Time is to pass."""
+    MESSAGE = "message"
+    """A message is to come from outside."""
+
+
+ACTOR_TYPES = (EventType.TOOL_CALL, EventType.LLM_CALL, EventType.AGENT_CALL)
+"""The kinds of events that call an actor."""
 
 
 class ExecutionStatus(StrEnum):
