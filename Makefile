@@ -12,7 +12,7 @@ PACKAGE := pyproject.toml requirements/runtime.txt requirements/build.txt tools/
 unexport PYTHONHOME PYTHONPATH
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format format-check types check bench clean
+.PHONY: help setup demo docs test lint format format-check types check bench clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ setup: $(DEV) ## Make the private environment .venv with all that development ne
 
 demo: $(RUNTIME) ## Show a run that is killed and goes on
 	@$(BIN)/holdfast demo
+
+docs: $(DEV) ## Write the tables of settings into the reference, from the model
+	@$(BIN)/python tools/settings_reference.py
 
 test: $(DEV) ## Run all tests, and hold the coverage to its floors
 	@rm -f coverage.json

@@ -13,9 +13,9 @@ import trials
 from findings import Finding, at_most
 
 from holdfast import Holdfast, SQLiteStateBackend, agent, tool
-from holdfast.artifacts.stored_values import ARTIFACT_THRESHOLD
 from holdfast.engine.reading import JournalReader
 from holdfast.engine.values_of import values_of
+from holdfast.model.defaults import ARTIFACT_THRESHOLD
 
 ROUNDS = 5
 LONG = 100_000

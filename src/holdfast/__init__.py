@@ -41,6 +41,8 @@ from holdfast.errors import (
     BackendUnavailable,
     BudgetExceeded,
     ConditionFailed,
+    ConfigurationError,
+    ConfigurationProblem,
     ContentChanged,
     DeadlinePassed,
     Drift,
@@ -161,6 +163,7 @@ __version__: str
 
 if _typing.TYPE_CHECKING:
     from holdfast.backends.files.states import FileSystemStateBackend
+    from holdfast.config import Configuration, load_config
 
 __all__ = [
     "LLM",
@@ -191,6 +194,9 @@ __all__ = [
     "Claim",
     "Collected",
     "ConditionFailed",
+    "Configuration",
+    "ConfigurationError",
+    "ConfigurationProblem",
     "Content",
     "ContentChanged",
     "Copied",
@@ -324,6 +330,7 @@ __all__ = [
     "compute_artifact_id",
     "current_event",
     "llm",
+    "load_config",
     "new_key",
     "open_store",
     "register_adapter",
@@ -346,4 +353,8 @@ def __getattr__(name: str) -> object:
         from holdfast.backends.files.states import FileSystemStateBackend
 
         return FileSystemStateBackend
+    if name in ("Configuration", "load_config"):
+        from holdfast import config
+
+        return getattr(config, name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -78,10 +78,10 @@ class Encryption(Cipher):
         return made
 
 
-def configured_encryption() -> Encryption | None:
-    """With the keys in HOLDFAST_KEY; None where it is not set. Raises InvalidKey."""
+def configured_encryption(variable: str = KEY_VARIABLE) -> Encryption | None:
+    """With the keys in a variable of the environment; None where it is not set. Raises InvalidKey."""
     # Set and empty is no "not set": a secret that failed to arrive must not make a store in clear.
-    return Encryption.from_environment() if KEY_VARIABLE in os.environ else None
+    return Encryption.from_environment(variable) if variable in os.environ else None
 
 
 def _keys_in(where: str, given: object) -> tuple[Key, ...]:

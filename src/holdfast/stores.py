@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakKeyDictionary
 
@@ -20,17 +20,21 @@ from holdfast.errors import InvalidStoreUrl, UnknownStore
 Synchronous = Literal["full", "normal"]
 Compression = Literal["zstd", "gzip"] | None
 
+_OF_SQLITE: Final = {"synchronous": ("full", "normal")}
+_OF_FOLDERS: Final = {"synchronous": ("full", "normal"), "compression": ("zstd", "gzip", "none")}
 
-def open_store(url: str, *, create: bool = True) -> StateBackend:
-    """Open the backend that a URL names.
 
-    ``sqlite:///runs.db`` and ``file://.state_store`` are relative to the working folder, ``sqlite:////var/runs.db`` and
-    ``file:///var/states`` absolute; ``memory://`` is gone with the process. ``?synchronous=normal`` trades power-loss
-    safety of the last moments for speed; a killed process loses nothing either way. ``?compression=zstd`` or ``gzip``
-    compresses what a folder no longer writes to. What does not exist is made, unless ``create`` is False.
+class StoreUrl(NamedTuple):
+    """A URL of a store in its parts, which are right as far as can be told without opening it."""
 
-    Raises InvalidStoreUrl, UnknownStore, or what the backend says of the file.
-    """
+    scheme: str
+    path: str
+    """Of the file or the folder; empty for the memory of the process."""
+    settings: dict[str, str]
+
+
+def parse_store_url(url: str) -> StoreUrl:
+    """The parts of a URL. Nothing is opened or looked for. Raises InvalidStoreUrl."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise InvalidStoreUrl(url, "it has no scheme such as sqlite://")
@@ -39,39 +43,49 @@ def open_store(url: str, *, create: bool = True) -> StateBackend:
         case "memory":
             if path.strip("/") or query:
                 raise InvalidStoreUrl(url, "memory:// takes neither a path nor settings")
-            return MemoryStateBackend()
+            return StoreUrl(scheme, "", {})
         case "sqlite":
-            return _open_sqlite(url, path, query, create)
+            host, slash, file = path.partition("/")
+            if host or not slash:
+                raise InvalidStoreUrl(url, "after sqlite:// comes a third slash and then the path of the file")
+            if not file.strip("/"):
+                raise InvalidStoreUrl(url, "it names no file")
+            return StoreUrl(scheme, unquote(file), _settings(url, query, _OF_SQLITE, "SQLite stores"))
         case "file":
-            return _open_folder(url, path, query, create)
+            if not path.strip("/"):
+                raise InvalidStoreUrl(url, "it names no folder")
+            return StoreUrl(scheme, unquote(path), _settings(url, query, _OF_FOLDERS, "stores in a folder"))
         case _:
             raise InvalidStoreUrl(url, f"there is no backend for {scheme!r}")
 
 
-def _open_sqlite(url: str, path: str, query: str, create: bool) -> StateBackend:
-    host, slash, file = path.partition("/")
-    if host or not slash:
-        raise InvalidStoreUrl(url, "after sqlite:// comes a third slash and then the path of the file")
-    if not file.strip("/"):
-        raise InvalidStoreUrl(url, "it names no file")
-    settings = _settings(url, query, {"synchronous": ("full", "normal")}, "SQLite stores")
-    _require_there(url, unquote(file), create)
-    return SQLiteStateBackend(unquote(file), synchronous=cast(Synchronous, settings.get("synchronous", "full")))
+def open_store(
+    url: str, *, create: bool = True, synchronous: Synchronous = "full", compression: Compression = None
+) -> StateBackend:
+    """Open the backend that a URL names.
 
+    ``sqlite:///runs.db`` and ``file://.state_store`` are relative to the working folder, ``sqlite:////var/runs.db`` and
+    ``file:///var/states`` absolute; ``memory://`` is gone with the process. ``?synchronous=normal`` trades power-loss
+    safety of the last moments for speed; a killed process loses nothing either way. ``?compression=zstd`` or ``gzip``
+    compresses what a folder no longer writes to. ``synchronous`` and ``compression`` count where the URL does not say
+    it. What does not exist is made, unless ``create`` is False.
 
-def _open_folder(url: str, path: str, query: str, create: bool) -> StateBackend:
+    Raises InvalidStoreUrl, UnknownStore, or what the backend says of the file.
+    """
+    scheme, path, settings = parse_store_url(url)
+    if scheme == "memory":
+        return MemoryStateBackend()
+    if not create and not os.path.exists(path):
+        raise UnknownStore(url)
+    synchronous = cast(Synchronous, settings.get("synchronous", synchronous))
+    if scheme == "sqlite":
+        return SQLiteStateBackend(path, synchronous=synchronous)
     # Loaded here and not above: it would slow every import down, and most programs use another store.
     from holdfast.backends.files.states import FileSystemStateBackend
 
-    if not path.strip("/"):
-        raise InvalidStoreUrl(url, "it names no folder")
-    allowed = {"synchronous": ("full", "normal"), "compression": ("zstd", "gzip")}
-    settings = _settings(url, query, allowed, "stores in a folder")
-    _require_there(url, unquote(path), create)
+    said = settings.get("compression", compression)
     return FileSystemStateBackend(
-        unquote(path),
-        synchronous=cast(Synchronous, settings.get("synchronous", "full")),
-        compression=cast(Compression, settings.get("compression")),
+        path, synchronous=synchronous, compression=None if said == "none" else cast(Compression, said)
     )
 
 
@@ -88,11 +102,6 @@ def _settings(url: str, query: str, allowed: Mapping[str, tuple[str, ...]], what
             words = " or ".join(map(repr, allowed[name]))
             raise InvalidStoreUrl(url, f"{name} is {words}, not {value!r}")
     return settings
-
-
-def _require_there(url: str, path: str, create: bool) -> None:
-    if not create and not os.path.exists(path):
-        raise UnknownStore(url)
 
 
 SMALL_ARTIFACT = 256 * 1024

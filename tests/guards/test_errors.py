@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.errors import HoldfastError
+from holdfast.errors import ConfigurationProblem, HoldfastError
 from holdfast.model.header import utc
 from holdfast.model.waits import Question
 
@@ -32,6 +32,7 @@ SAMPLES: dict[object, object] = {str: "sample", int: 3, float: 2.5, bool: True, 
 SAMPLES[Sequence[Any]] = [
     Question(state_id="kelp", address="a::ask::question", prompt="Sure?", type_name="bool", asked_at=utc(0.0), seq=3)
 ]
+SAMPLES[ConfigurationProblem] = ConfigurationProblem("holdfast.toml:3", "lamp", "lamp cannot be 3.")
 
 
 def sample(hint: object, name: str = "") -> object:

@@ -9,7 +9,7 @@ SELDOM = (
     *("holdfast.codec.differences", "holdfast.codec.shapes", "holdfast.codec.comparison", "holdfast.cli", "click"),
     *("holdfast.backends.files.states", "holdfast.lines", "holdfast.engine.portable", "holdfast.engine.copying"),
     *("holdfast.engine.verifying", "holdfast.engine.recovering", "holdfast.engine.migrating", "gzip"),
-    "importlib.metadata",
+    *("importlib.metadata", "holdfast.config", "tomllib"),
 )
 
 

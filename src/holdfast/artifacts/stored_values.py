@@ -27,9 +27,7 @@ from holdfast.codec.references import loading
 from holdfast.codec.sealed_chunks import open_chunks, seal_chunks
 from holdfast.errors import ArtifactMissing, HoldfastError, ValueNotReadable, ValueNotStorable
 from holdfast.model.artifacts import ArtifactReference, Content, Pin, content_of, id_of_chunks
-
-ARTIFACT_THRESHOLD: Final = 32 * 1024
-"""A value, or a part with an adapter, of more bytes than this is stored as an artifact by itself."""
+from holdfast.model.defaults import ARTIFACT_THRESHOLD
 
 QUICK: Final = 256 * 1024
 """A part of at most so many bytes is hashed in a moment in which no event loop is missed."""
@@ -86,6 +84,16 @@ class StoredValues:
         apart = TieredArtifactBackend(MemoryArtifactBackend(), self.artifacts, sys.maxsize)
         return StoredValues(
             apart, store_id=self.store_id, store_name=self._store_name, threshold=self.threshold, cipher=self.cipher
+        )
+
+    def with_threshold(self, threshold: int) -> StoredValues:
+        """The same values, of which others become artifacts from now on."""
+        return StoredValues(
+            self.artifacts,
+            store_id=self.store_id,
+            store_name=self._store_name,
+            threshold=threshold,
+            cipher=self.cipher,
         )
 
     def encode(self, value: object, place: str, adapter: ArtifactAdapter | None = None) -> Encoded:

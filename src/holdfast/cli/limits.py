@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, TypedDict
 
 import click
 
 from holdfast.cli.output import tell
 from holdfast.client.running import StoppingOptions
+from holdfast.config import load_config
 from holdfast.model import Budget
 
 _COUNT = click.IntRange(min=0)
@@ -32,8 +34,8 @@ def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def limited(*args: Any, timeout_s: float | None, **given: Any) -> Any:
-        budget = Budget(**{field: given.pop(field) for field in _BUDGET})
-        stopping = StoppingOptions(timeout_s=timeout_s, budget=None if budget.is_empty else budget, **signal_options())
+        limits = {field: given.pop(field) for field in _BUDGET}
+        stopping = StoppingOptions(timeout_s=timeout_s, budget=_budget(limits), **signal_options())
         return function(*args, stopping=stopping, **given)
 
     made: Callable[..., Any] = limited
@@ -46,6 +48,14 @@ def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="SECONDS",
         help="Stop after so long; the run can be resumed.",
     )(made)
+
+
+def _budget(limits: dict[str, Any]) -> Budget | None:
+    """The limits that options give, with the configured ones for the rest; None where no option gives any."""
+    if Budget(**limits).is_empty:
+        return None
+    configured = asdict(load_config().values.budget)
+    return Budget(**{field: configured[field] if limit is None else limit for field, limit in limits.items()})
 
 
 class SignalOptions(TypedDict):

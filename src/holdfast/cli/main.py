@@ -16,6 +16,7 @@ from holdfast.cli.answer import answer, send
 from holdfast.cli.artifact import artifact
 from holdfast.cli.backup import backup
 from holdfast.cli.collect import collect
+from holdfast.cli.config import config
 from holdfast.cli.copy import copy
 from holdfast.cli.delete import delete
 from holdfast.cli.demo import demo
@@ -164,6 +165,7 @@ for command in (
     delete,
     artifact,
     collect,
+    config,
     key,
     demo,
 ):

@@ -15,7 +15,7 @@ from holdfast.model import StateStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STORE_HELP = "The store. Default: HOLDFAST_STORE, else sqlite:///.holdfast/runs.db."
+STORE_HELP = "The store. Default: as configured (HOLDFAST_STORE), else sqlite:///.holdfast/runs.db."
 
 
 def _remember_store(context: click.Context, _: click.Parameter, url: str | None) -> str | None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from holdfast.artifacts.stored_values import ARTIFACT_THRESHOLD
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import StateBackend
-from holdfast.config import configured_store
-from holdfast.engine.lease import LEASE_TTL_S
 from holdfast.engine.reading import JournalReader
 from holdfast.engine.retry_levels import RetryLevels
 from holdfast.engine.values_of import values_of
@@ -19,7 +16,10 @@ from holdfast.errors import StateCorrupted, UnknownState
 from holdfast.journal.address import nearest
 from holdfast.keys import Encryption
 from holdfast.model import EventType, OnDrift, RetryConfig, StateHeader, checked_state_id
-from holdfast.stores import open_store
+from holdfast.stores import open_store, parse_store_url
+
+if TYPE_CHECKING:
+    from holdfast.config import Configuration, Settings
 
 
 class OpenedStore:
@@ -30,25 +30,62 @@ class OpenedStore:
         store: str | StateBackend | None = None,
         *,
         artifact_backend: ArtifactBackend | None = None,
-        artifact_threshold: int = ARTIFACT_THRESHOLD,
+        artifact_threshold: int | None = None,
         encryption: Encryption | None = None,
-        lease_ttl_s: float = LEASE_TTL_S,
-        on_drift: OnDrift | str = OnDrift.WARN,
+        lease_ttl_s: float | None = None,
+        on_drift: OnDrift | str | None = None,
         default_retry_config: RetryConfig | None = None,
         retry_config_by_actor_type: Mapping[EventType, RetryConfig] | None = None,
         create: bool = True,
+        config: Configuration | None = None,
     ) -> None:
-        self._retry = RetryLevels(default_retry_config, retry_config_by_actor_type)
+        self._given: dict[str, Any] = {
+            "artifact_threshold": artifact_threshold,
+            "lease_ttl_s": lease_ttl_s,
+            "on_drift": None if on_drift is None else OnDrift(on_drift),
+        }
+        """What was said here; what is None follows the configuration."""
+        is_retry_given = default_retry_config is not None or bool(retry_config_by_actor_type)
+        self._given_retry = RetryLevels(default_retry_config, retry_config_by_actor_type) if is_retry_given else None
+        self.config = _loaded(store, self._given) if config is None else config
+        values = self.config.values
         if isinstance(store, StateBackend):
             self.backend = store
             self._is_owner = False
         else:
-            self.backend = open_store(configured_store() if store is None else store, create=create)
+            self.backend = open_store(
+                self.config.store if store is None else store,
+                create=create,
+                synchronous=values.durability,
+                compression=None if values.compression == "none" else values.compression,
+            )
             self._is_owner = True
-        self._stored = values_of(self.backend, artifact_backend, encryption, artifact_threshold)
+        threshold: int = self._said("artifact_threshold", values)
+        self._stored = values_of(self.backend, artifact_backend, encryption, threshold, self.config)
+        self._threshold: int = threshold
         self._writer = writer_of(self.backend)
-        self._writer.keeper.ttl_s = lease_ttl_s
-        self._on_drift = OnDrift(on_drift)
+        self._writer.keeper.ttl_s = self._said("lease_ttl_s", values)
+
+    def _said(self, key: str, values: Settings) -> Any:
+        """What was said of a setting here, else what is configured."""
+        given = self._given[key]
+        return getattr(values, key) if given is None else given
+
+    def _followed(self) -> Settings:
+        """The settings for a run that begins now, which the store follows from here on as far as it can."""
+        values = self.config.current()
+        threshold: int = self._said("artifact_threshold", values)
+        if threshold != self._threshold:
+            # Runs that are under way keep the values that they were begun with.
+            self._stored, self._threshold = self._stored.with_threshold(threshold), threshold
+        self._writer.keeper.ttl_s = self._said("lease_ttl_s", values)
+        return values
+
+    def _retry_levels(self) -> RetryLevels:
+        """How calls are retried that say nothing of it. Raises ConfigurationError."""
+        if self._given_retry is not None:
+            return self._given_retry
+        return RetryLevels(*self.config.retry_configs())
 
     @property
     def artifacts(self) -> ArtifactBackend | None:
@@ -84,3 +121,13 @@ class OpenedStore:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _loaded(store: str | StateBackend | None, given: Mapping[str, Any]) -> Configuration:
+    if isinstance(store, str):
+        # A store that is named is refused as such, whatever else is configured.
+        parse_store_url(store)
+    # Loaded here and not above: reading files and tables of settings is no part of importing Holdfast.
+    from holdfast.config import load_config
+
+    return load_config(store=store if isinstance(store, str) else None, **given)

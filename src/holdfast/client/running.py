@@ -71,7 +71,7 @@ class Running(OpenedStore):
         state_id: str | None = None,
         metadata: StateMetadata | None = None,
         event_bus: EventBus | None = None,
-        record_inputs: bool = True,
+        record_inputs: bool | None = None,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
         timeout_s: float | None = None,
@@ -112,6 +112,7 @@ class Running(OpenedStore):
                 f"The agent {agent.name!r} has the parameter {', '.join(sorted(taken))}, which `run` takes for itself.",
                 "Give the parameter another name.",
             )
+        values = self._followed()
         run = Run(
             stored=self._stored,
             actor=agent,
@@ -121,8 +122,9 @@ class Running(OpenedStore):
             metadata=metadata or StateMetadata(),
             bus=event_bus or EventBus(),
             wait_s=wait_s,
-            records_inputs=record_inputs,
-            on_drift=self._on_drift if on_drift is None else OnDrift(on_drift),
+            records_inputs=values.record_inputs if record_inputs is None else record_inputs,
+            capture=values.capture,
+            on_drift=OnDrift(self._said("on_drift", values) if on_drift is None else on_drift),
             limits=self._limits(
                 timeout_s=timeout_s,
                 deadline=deadline,
@@ -137,11 +139,12 @@ class Running(OpenedStore):
         return await run_to_end(self._writer, run)
 
     def _limits(self, **options: Unpack[StoppingOptions]) -> Limits:
+        timeout_s, budget = options.get("timeout_s"), options.get("budget")
         return Limits(
-            retry=self._retry,
-            timeout_s=options.get("timeout_s"),
+            retry=self._retry_levels(),
+            timeout_s=self.config.values.timeout_s if timeout_s is None else timeout_s,
             deadline=options.get("deadline"),
-            budget=options.get("budget"),
+            budget=self.config.budget if budget is None else budget,
             checker=options.get("interrupt_checker"),
             handles_signals=options.get("handle_signals", False),
             on_first_signal=options.get("on_first_signal"),
@@ -160,7 +163,7 @@ class Running(OpenedStore):
         *,
         agent: Actor[..., R] | None = None,
         event_bus: EventBus | None = None,
-        record_inputs: bool = True,
+        record_inputs: bool | None = None,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
         **stopping: Unpack[StoppingOptions],
@@ -187,7 +190,7 @@ class Running(OpenedStore):
         agent: Actor[..., Any] | None,
         *,
         event_bus: EventBus | None = None,
-        record_inputs: bool = True,
+        record_inputs: bool | None = None,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
         new_timeline: MakeTimeline | None = None,
@@ -207,6 +210,7 @@ class Running(OpenedStore):
             )
         actor = agent or find_actor(header.agent, parse(first.address).name)
         args, kwargs = actor.arguments_of(await self._stored.decode_record(first.input, first.artifacts))
+        values = self._followed()
         return Run(
             stored=self._stored,
             actor=actor,
@@ -216,11 +220,12 @@ class Running(OpenedStore):
             metadata=header.metadata,
             bus=event_bus or EventBus(),
             wait_s=wait_s,
-            records_inputs=record_inputs,
+            records_inputs=values.record_inputs if record_inputs is None else record_inputs,
+            capture=values.capture,
             create=False,
             new_timeline=new_timeline,
             repeats_once=repeats_once,
-            on_drift=self._on_drift if on_drift is None else OnDrift(on_drift),
+            on_drift=OnDrift(self._said("on_drift", values) if on_drift is None else on_drift),
             limits=self._limits(**stopping),
         )
 

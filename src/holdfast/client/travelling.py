@@ -41,7 +41,7 @@ class Travelling(Running):
         timeline: int | None = None,
         agent: Actor[..., R] | None = None,
         event_bus: EventBus | None = None,
-        record_inputs: bool = True,
+        record_inputs: bool | None = None,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
         **stopping: Unpack[StoppingOptions],

@@ -17,13 +17,14 @@ from holdfast.artifacts.stored_values import StoredValues
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Append, Claim, StateBackend, StateUpdate
 from holdfast.codec import frames
-from holdfast.engine.lease import LEASE_TTL_S, mark_ended, mark_running, new_holder
+from holdfast.engine.lease import mark_ended, mark_running, new_holder
 from holdfast.engine.reading import Frames, damaged_records, decoded, whole_journal
 from holdfast.engine.stand_ins import StandIns, leased, release
 from holdfast.errors import ArtifactMissing, HoldfastError, StateCorrupted, UsageError
 from holdfast.journal.reachable import named_by
 from holdfast.journal.recovery import recovery_of
 from holdfast.model import Content, DamagedRecord, End, Lease, Letter, Pin, StateHeader
+from holdfast.model.defaults import LEASE_TTL_S
 
 
 class Original(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from holdfast.backends.contract import Append, Claim, Grant, StateBackend, State
 from holdfast.codec import frames
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.declared import names_declared_once
-from holdfast.engine.lease import LEASE_TTL_S, new_holder
+from holdfast.engine.lease import new_holder
 from holdfast.engine.reading import JournalReader
 from holdfast.engine.replacement import NOTHING, replacement_of
 from holdfast.errors import OnceAgain, UnknownState, UsageError
@@ -39,6 +39,7 @@ from holdfast.model import (
     StateMetadata,
     StateStatus,
 )
+from holdfast.model.defaults import LEASE_TTL_S
 from holdfast.model.header import utc
 
 _FOLLOWING = 32

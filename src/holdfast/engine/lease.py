@@ -22,12 +22,10 @@ import msgspec
 from holdfast.backends.contract import Claim, Grant, StateBackend
 from holdfast.errors import HoldfastError, LeaseHeld, LeaseLost
 from holdfast.model import Holder, InterruptSignal
+from holdfast.model.defaults import LEASE_TTL_S
 
 if TYPE_CHECKING:
     from holdfast.engine.live import LiveState
-
-LEASE_TTL_S = 30.0
-"""How long a lease lasts unless it is renewed; it is renewed three times as often."""
 
 LISTEN_S = 0.2
 """How often a process asks whether anybody wants one of its runs to stop."""

@@ -37,6 +37,7 @@ from holdfast.journal.new_timeline import NewTimeline
 from holdfast.journal.tally import Tally
 from holdfast.journal.waits import noted_in, open_waits, waiting_of
 from holdfast.model import (
+    Capture,
     CheckpointRecord,
     Details,
     End,
@@ -65,6 +66,9 @@ PATIENCE_S = 30.0
 
 class LiveState:
     """The engine's hold on one state. It has a lease while it writes; reading what is recorded needs none."""
+
+    capture: Capture | None = None
+    """How much of the environment is captured where none was before; None: as it is configured."""
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
 from holdfast.journal.timeline import intact
 from holdfast.model import (
+    Capture,
     End,
     EventRecord,
     ExecutionStatus,
@@ -75,6 +76,8 @@ class Run(msgspec.Struct, kw_only=True):
     """Whether what is declared ``once`` may be executed again."""
     limits: Limits = Limits()
     """How it is retried, and what may stop it."""
+    capture: Capture | None = None
+    """How much of the environment is captured; None: as it is configured."""
 
 
 async def run_to_end(writer: Writer, run: Run) -> Any:
@@ -132,7 +135,7 @@ def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Clai
         status=StateStatus.RUNNING,
         created_at=now,
         updated_at=now,
-        metadata=run.limits.retry.kept_in(with_environment(run.metadata, agent=reference)),
+        metadata=run.limits.retry.kept_in(with_environment(run.metadata, agent=reference, capture=run.capture)),
         agent=reference,
         end=End(1, link),
     )
@@ -162,6 +165,7 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
         retry=run.limits.retry,
     )
     live.repeats_once = run.repeats_once
+    live.capture = run.capture
     live.begin_writing(grant.lease)
     try:
         if grant.is_new:

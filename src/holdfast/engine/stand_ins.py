@@ -16,10 +16,11 @@ import msgspec
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate, bases_of_fork
 from holdfast.codec import frames
 from holdfast.engine.clock import SYSTEM_CLOCK
-from holdfast.engine.lease import LEASE_TTL_S, mark_ended, mark_running, new_holder, takeover
+from holdfast.engine.lease import mark_ended, mark_running, new_holder, takeover
 from holdfast.engine.reading import Frames
 from holdfast.errors import LeaseHeld, LeaseLost, UsageError
 from holdfast.model import Base, End, Holder, Lease, StateHeader, StateMetadata, StateStatus
+from holdfast.model.defaults import LEASE_TTL_S
 
 _TAG = "holdfast-stand-in"
 _METADATA = StateMetadata(

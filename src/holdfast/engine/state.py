@@ -342,7 +342,7 @@ class ExecutionState:
         before = live.metadata_to_keep()
         kept = None if before is live.header.metadata else before
         if metadata is not None:
-            kept = with_environment(metadata, before)
+            kept = with_environment(metadata, before, capture=live.capture)
         live.write_checkpoint(
             status,
             StateUpdate(at=live.clock.now(), status=status, metadata=kept, releases=status is not StateStatus.RUNNING),

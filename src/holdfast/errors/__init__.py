@@ -24,7 +24,8 @@ HoldfastError
 │  ├─ InvalidKey           the text is not a key for encryption
 │  ├─ WrongAnswer          an answer does not fit its question, which stays open
 │  ├─ AlreadyAnswered      a question was answered otherwise, or is not open any more
-│  └─ NotImported          the file or folder is no exported state that can be read
+│  ├─ NotImported          the file or folder is no exported state that can be read
+│  └─ ConfigurationError   settings in a file, the environment or arguments are not right
 ├─ ReplayError             the journal and the code disagree
 │  ├─ NotRecorded          a rehearsal reached a call that has no recorded outcome
 │  ├─ Drift                the code no longer fits the record, where that is declared an error
@@ -101,6 +102,8 @@ from holdfast.errors.usage import (
     AgentNotFound,
     AmbiguousAddress,
     ArtifactsShared,
+    ConfigurationError,
+    ConfigurationProblem,
     ContentChanged,
     InvalidAddress,
     InvalidArtifactId,
@@ -144,6 +147,8 @@ __all__ = [
     "BackendUnavailable",
     "BudgetExceeded",
     "ConditionFailed",
+    "ConfigurationError",
+    "ConfigurationProblem",
     "ContentChanged",
     "DeadlinePassed",
     "Drift",

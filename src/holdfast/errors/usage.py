@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.errors.root import HoldfastError
 
@@ -348,6 +349,35 @@ class NotImported(UsageError):
             f"{self.path} cannot be imported: {self.why}. Nothing was changed. Export the state again where it comes "
             "from (`holdfast export`), or name another file or folder."
         )
+
+
+class ConfigurationProblem(NamedTuple):
+    """One thing that is not right in a configuration."""
+
+    where: str
+    """``holdfast.toml:12``, the name of a variable of the environment, or ``argument``."""
+    key: str
+    """``retry.max_attempts``; empty where it is the file as a whole."""
+    what: str
+    """What is wrong, and what is allowed; a whole sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class ConfigurationError(UsageError):
+    """Settings in a file, the environment or arguments are not right. ``problems`` has all of them."""
+
+    def __init__(self, problems: tuple[ConfigurationProblem, ...]) -> None:
+        HoldfastError.__init__(self, problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        remedy = "Put that right; `holdfast config check` says what is left."
+        if len(self.problems) == 1:
+            return f"The configuration is not right. {self.problems[0]} {remedy}"
+        first = f"The configuration is not right in {len(self.problems)} places."
+        return "\n".join([first, *(f"  {problem}" for problem in self.problems), remedy])
 
 
 class MissingDependency(HoldfastError):

@@ -29,7 +29,7 @@ from holdfast.model.timeline import Checkpoint, Lineage, Timeline
 from holdfast.model.usage import LLMResult, ModelUsage, Usage, UsageTotals
 from holdfast.model.validation import Finding, Mismatch, NotChecked, Outcome, RehearsalReport, Rehearsed
 from holdfast.model.verification import Diagnosis, Migrated, Recovered, Verification
-from holdfast.model.words import DeterminismLevel, EventType, ExecutionStatus, OnDrift, ReplayMode, StateStatus
+from holdfast.model.words import Capture, DeterminismLevel, EventType, ExecutionStatus, OnDrift, ReplayMode, StateStatus
 
 __all__ = [
     "FORMAT_VERSION",
@@ -38,6 +38,7 @@ __all__ = [
     "BackoffStrategy",
     "Base",
     "Budget",
+    "Capture",
     "Checkpoint",
     "CheckpointRecord",
     "Content",

@@ -80,3 +80,12 @@ class DeterminismLevel(StrEnum):
     """Numbers within a tolerance, or whatever the actor's own comparison accepts."""
     NON_DETERMINISTIC = "non_deterministic"
     """Only the type and the shape are the same."""
+
+
+class Capture(StrEnum):
+    """How much of the environment is captured where a state begins."""
+
+    FULL = "full"
+    MINIMAL = "minimal"
+    """Python, the platform and the version of Holdfast: nothing that tells one machine or program from another."""
+    OFF = "off"

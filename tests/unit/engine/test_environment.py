@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from holdfast.engine.environment import CAPTURE_VARIABLE, packages, with_environment
+from holdfast.engine.environment import packages, with_environment
 from holdfast.engine.environment.command_line import (
     MASK,
     MOST_ARGUMENTS,
@@ -240,14 +240,14 @@ def test_versions_are_known_by_any_spelling_of_the_name() -> None:
 def test_less_is_captured_where_that_is_wanted(
     setting: str, expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(CAPTURE_VARIABLE, setting)
+    monkeypatch.setenv("HOLDFAST_CAPTURE", setting)
     assert expected == set(with_environment(StateMetadata()).environment)
 
 
 def test_everything_is_captured_where_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     always = {"python", "platform", "holdfast", "host", "command", "packages", "started_in"}
     for setting in ("", "full"):
-        monkeypatch.setenv(CAPTURE_VARIABLE, setting)
+        monkeypatch.setenv("HOLDFAST_CAPTURE", setting)
         assert always == set(with_environment(StateMetadata()).environment) - {"git"}
 
 

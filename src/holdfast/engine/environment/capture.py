@@ -13,37 +13,31 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from copy import copy
-from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from holdfast.engine.environment import command_line, packages, repository
-from holdfast.model import StateMetadata
-
-CAPTURE_VARIABLE = "HOLDFAST_CAPTURE"
-
-
-class Capture(StrEnum):
-    """How much is captured."""
-
-    FULL = "full"
-    MINIMAL = "minimal"
-    """Python, the platform and the version of Holdfast: nothing that tells one machine or program from another."""
-    OFF = "off"
+from holdfast.model import Capture, StateMetadata
 
 
 def with_environment(
-    metadata: StateMetadata, before: StateMetadata | None = None, *, agent: str | None = None
+    metadata: StateMetadata,
+    before: StateMetadata | None = None,
+    *,
+    agent: str | None = None,
+    capture: Capture | None = None,
 ) -> StateMetadata:
     """The metadata with the environment of this process, or the one that was captured before, and with what is kept
     beside it: people say tags and descriptions anew, and not that.
 
     ``agent`` is where the agent of the run was declared, 'module:name' or 'file.py:name'. What its folder says of git
-    counts, and only where that is in no repository, what the working folder says.
+    counts, and only where that is in no repository, what the working folder says. ``capture`` is how much is captured;
+    None: as it is configured.
     """
-    environment = before.environment if before is not None and before.environment else _environment(agent)
+    is_known = before is not None and bool(before.environment)
+    environment = before.environment if before is not None and is_known else _environment(agent, capture)
     captured = copy(metadata)
     # Not by `replace`, which would check every version of every package again for each run: what is captured is made of
     # text that JSON can hold, and what was given has been checked.
@@ -54,16 +48,15 @@ def with_environment(
     return captured
 
 
-def capture_wanted() -> Capture:
-    """What the environment variable asks for. Whoever misspells it wants less than everything."""
-    wanted = os.environ.get(CAPTURE_VARIABLE, "").strip().lower()
-    if not wanted:
-        return Capture.FULL
-    return Capture(wanted) if wanted in list(Capture) else Capture.MINIMAL
+def _configured() -> Capture:
+    # Loaded here and not above: it would slow every import down.
+    from holdfast.config import load_config
+
+    return load_config().values.capture
 
 
-def _environment(agent: str | None) -> dict[str, Any]:
-    match capture_wanted():
+def _environment(agent: str | None, capture: Capture | None) -> dict[str, Any]:
+    match _configured() if capture is None else capture:
         case Capture.OFF:
             return {}
         case Capture.MINIMAL:

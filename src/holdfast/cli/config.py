@@ -1,0 +1,81 @@
+"""``holdfast config``: the settings that count here, where each comes from, and whether they are right."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.exit_codes import ExitCode
+from holdfast.cli.options import json_option, store_option
+from holdfast.cli.output import say, say_json, say_table, tell
+from holdfast.config import Configuration, load_config
+from holdfast.config.model import SETTINGS
+from holdfast.config.problems import without_secrets
+from holdfast.config.reference import shown
+from holdfast.errors import ConfigurationError
+
+HEADING = ("SETTING", "VALUE", "FROM")
+
+
+@click.group("config", short_help="Show the settings, and where they come from.", invoke_without_command=True)
+@click.option("--all", "is_all", is_flag=True, help="Also settings that have no value.")
+@json_option
+@store_option
+@click.pass_context
+def config(context: click.Context, is_all: bool, store: str | None, as_json: bool) -> None:
+    """Show every setting that has a value, and where that comes from.
+
+    Sources are, the later the more they count: defaults, the nearest holdfast.toml or pyproject.toml with
+    [tool.holdfast], variables HOLDFAST_*, and options. Keys for encryption are never shown.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    loaded = load_config(store=store)
+    if as_json:
+        say_json(_for_programs(loaded))
+        return
+    keys = [key for key in SETTINGS if is_all or loaded.value(key) is not None]
+    say_table([HEADING, *((key, shown(loaded.value(key)), loaded.origin(key)) for key in keys)])
+
+
+def _for_programs(loaded: Configuration) -> dict[str, object]:
+    return {
+        "file": None if loaded.file is None else str(loaded.file),
+        "store": without_secrets(loaded.store),
+        "settings": {key: {"value": _plain(loaded.value(key)), "origin": loaded.origin(key)} for key in SETTINGS},
+    }
+
+
+def _plain(value: object) -> object:
+    return without_secrets(value) if type(value) is str else value
+
+
+@config.command("check", short_help="Say all that is wrong.")
+@json_option
+def check(as_json: bool) -> int:
+    """Say all that is wrong in the file and the environment, and end with 2 if anything is."""
+    try:
+        load_config()
+    except ConfigurationError as error:
+        if as_json:
+            say_json({"problems": [problem._asdict() for problem in error.problems]})
+        for problem in error.problems:
+            tell(str(problem))
+        return ExitCode.USAGE
+    if as_json:
+        say_json({"problems": []})
+    else:
+        say("The configuration is right.")
+    return ExitCode.DONE
+
+
+@config.command("path", short_help="Say which file is in use.")
+@json_option
+def path(as_json: bool) -> None:
+    """Print the path of the configuration file in use; nothing where there is none."""
+    file = load_config().file
+    if as_json:
+        say_json({"file": None if file is None else str(file)})
+    elif file is not None:
+        say(str(file))
+    else:
+        tell("No file: neither holdfast.toml nor a pyproject.toml with [tool.holdfast] is here or in a folder above.")

@@ -1,0 +1,52 @@
+"""From the tables ``[retry]`` and ``[retry.tool_call]`` to configurations of retries."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, cast
+
+from holdfast.config.exception_types import exception_types
+from holdfast.config.kinds import NotAllowed
+from holdfast.config.merging import Merged
+from holdfast.config.model import SETTINGS, RetryOfType
+from holdfast.config.problems import wrong_value
+from holdfast.errors import ConfigurationError, ConfigurationProblem
+from holdfast.model import EventType, RetryConfig
+from holdfast.model.words import ACTOR_TYPES
+
+_EXCEPTIONS = ("retry_on_exceptions", "exclude_exceptions")
+
+
+def retry_configs(merged: Merged) -> tuple[RetryConfig | None, dict[EventType, RetryConfig]]:
+    """What counts for all calls, and what for those of each type; nothing where a table says nothing.
+
+    What the table of a type does not say is as in ``[retry]``. Exception types are looked up now: whoever only looks
+    into a store need not have imported them. Raises ConfigurationError where one is not found.
+    """
+    problems: list[ConfigurationProblem] = []
+    every = _given(merged, "retry", problems)
+    by_type = {kind: _given(merged, f"retry.{kind}", problems) for kind in ACTOR_TYPES}
+    if problems:
+        raise ConfigurationError(tuple(problems))
+    return (
+        RetryConfig(**every) if every else None,
+        {kind: RetryConfig(**{**every, **own}) for kind, own in by_type.items() if own},
+    )
+
+
+def _given(merged: Merged, table: str, problems: list[ConfigurationProblem]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in fields(RetryOfType):
+        key = f"{table}.{field.name}"
+        value = merged.values[key]
+        if value is None:
+            continue
+        if field.name in _EXCEPTIONS:
+            try:
+                value = exception_types(cast("tuple[str, ...]", value))
+            except NotAllowed as error:
+                what = wrong_value(SETTINGS[key], value, str(error))
+                problems.append(ConfigurationProblem(merged.origins[key].where, key, what))
+                continue
+        found[field.name] = value
+    return found

@@ -1,0 +1,11 @@
+"""What counts where nobody says anything else, of what code and configuration both need to know."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ARTIFACT_THRESHOLD: Final = 32 * 1024
+"""A value, or a part with an adapter, of more bytes than this is stored as an artifact by itself."""
+
+LEASE_TTL_S: Final = 30.0
+"""How long a lease lasts unless it is renewed; it is renewed three times as often."""
