@@ -12,6 +12,7 @@ import json
 import sys
 from time import perf_counter
 
+import cleanup
 import concurrent_runs_full
 import diffs
 import file_store
@@ -46,6 +47,7 @@ MEASUREMENTS = {
     "file-store": file_store.measure,
     "listing": listing.measure,
     "interrupt": interrupt.measure,
+    "cleanup": cleanup.measure,
 }
 
 

@@ -22,6 +22,7 @@ now raises BackendUnavailable (StoreFull where there is no room), and leaves not
 from __future__ import annotations
 
 import hashlib
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
@@ -30,8 +31,22 @@ from typing import Self
 import msgspec
 
 from holdfast.backends.artifact_contract import ArtifactBackend
-from holdfast.errors import BackendError, UsageError
-from holdfast.model import Base, End, Holder, Lease, Letter, StateHeader, StateMetadata, StateStatus
+from holdfast.errors import BackendError, LeaseLost, UsageError
+from holdfast.model import (
+    Base,
+    DiskUse,
+    End,
+    Holder,
+    Lease,
+    Letter,
+    Room,
+    SharedRoom,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+)
+
+_PAGE = 1000
 
 
 def first_fence(key: int) -> int:
@@ -201,12 +216,14 @@ class StateBackend(ABC):
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
         parent_state_id: str | None = None,
+        before: StateHeader | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
         """The states that have every tag, the status, the pipeline name and the parent asked for, the newest first.
 
         The parent is the one that the metadata names, whether records are shared with it or not, and whether it exists.
-        Newest is what was created last.
+        Newest is what was created last. With ``before``, a state that was listed, only what stands behind it: a long
+        listing is read page by page. If it was deleted since, states that were created at the same moment come again.
         """
 
     @abstractmethod
@@ -219,6 +236,61 @@ class StateBackend(ABC):
         Without a lease, a state whose lease has not run out is refused with LeaseHeld; with one, LeaseLost is raised if
         it is not the newest.
         """
+
+    def delete_states(self, leases: Sequence[Lease]) -> list[bool]:
+        """Delete the states of these leases as ``delete_state`` does, in one transaction where that is possible.
+
+        False for each that does not exist, or whose lease is not the newest: it stays as it is.
+        """
+        return [self._is_deleted(lease) for lease in leases]
+
+    def _is_deleted(self, lease: Lease) -> bool:
+        try:
+            return self.delete_state(lease.state_id, lease)
+        except LeaseLost:
+            return False
+
+    def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
+        """The room that states take in the store, None for each that does not exist. Damage is no hindrance.
+
+        It is what the store can tell without compressing or moving anything: the bytes of records and headers, or those
+        of files. Where a state is deleted, ``bytes`` of it go but for what others share; that goes with the last of
+        them. Here the bytes of the records are counted by reading them all; a backend that knows better says so in one
+        request.
+        """
+        return [self._measured(state_id) for state_id in state_ids]
+
+    def _measured(self, state_id: str) -> Room | None:
+        header = self.find_state(state_id)
+        if header is None:
+            return None
+        # Who wrote a record is told by its number; a later state of the same id by its first record.
+        owners = [*header.bases, Base(state_id, 1 << 62)]
+        counted = [0] * len(owners)
+        counted[-1] = sum(len(letter.body) for letter in self.letters(state_id))
+        keys = [owner.state_id for owner in owners]
+        after = place = 0
+        while page := self.read(state_id, after, _PAGE):
+            for seq, body in page:
+                while seq > owners[place].last:
+                    place += 1
+                if not counted[place]:
+                    keys[place] = f"{owners[place].state_id} {zlib.crc32(body)}"
+                counted[place] += len(body)
+            after = page[-1][0]
+        parts = zip(keys, owners[:-1], counted, strict=False)
+        return Room(keys[-1], counted[-1], tuple(SharedRoom(key, owner.last, size) for key, owner, size in parts))
+
+    def disk_use(self) -> DiskUse | None:
+        """What the file of the store takes; None where deleting gives room back by itself."""
+        return None
+
+    def compact(self) -> bool:
+        """Give the room that is free inside the store back to the disk. It may keep others from writing meanwhile.
+
+        False where there is nothing to do, since deleting gives room back by itself.
+        """
+        return False
 
     def leave_wish(self, state_id: str, wish: str) -> Holder | None:
         """Leave a wish for whoever holds a state, and give the holder; None, and nothing is left, where nobody does.

@@ -15,6 +15,7 @@ import click
 from holdfast.cli.answer import answer, send
 from holdfast.cli.artifact import artifact
 from holdfast.cli.backup import backup
+from holdfast.cli.cleanup import cleanup
 from holdfast.cli.collect import collect
 from holdfast.cli.config import config
 from holdfast.cli.copy import copy
@@ -163,6 +164,7 @@ for command in (
     copy,
     backup,
     delete,
+    cleanup,
     artifact,
     collect,
     config,

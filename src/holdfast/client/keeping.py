@@ -1,27 +1,38 @@
-"""The verbs that delete: states, and artifacts that nothing names any more."""
+"""The verbs that delete: states, those that a retention lets go, and artifacts that nothing names any more."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast.artifacts.stored_values import StoredValues
+from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Claim, StateBackend
 from holdfast.client.opened import OpenedStore
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.collect import Collected, Collector
 from holdfast.engine.lease import new_holder
 from holdfast.engine.opening import acquire_now
-from holdfast.errors import UsageError
+from holdfast.engine.progress import Told
+from holdfast.errors import ArtifactsShared, NotEncrypted, StateCorrupted, UnsupportedVersion, UsageError, WrongKey
+from holdfast.model import Cleanup, DiskUse, Removed, Retention
+from holdfast.model.header import utc
 from holdfast.stores import open_store
+
+if TYPE_CHECKING:
+    from holdfast.engine.cleaning import Cleaning
 
 GRACE = timedelta(hours=1)
 """How long artifacts that nothing names stay, unless another time is asked for."""
 
 
 class Keeping(OpenedStore):
-    """``collect`` and ``delete``."""
+    """``collect``, ``delete`` and ``cleanup``."""
 
     def collect(
         self,
@@ -45,10 +56,21 @@ class Keeping(OpenedStore):
                 opened.enter_context(open_store(other, create=False)) if isinstance(other, str) else other
                 for other in also
             ]
-            cipher = self._stored.cipher
-            stores = [(other, StoredValues(None, store_id=other.store_id, cipher=cipher)) for other in others]
-            collector = Collector(self.artifacts, [(self.backend, self._stored), *stores])
-            return collector.collect(put_before=SYSTEM_CLOCK.now() - grace.total_seconds(), is_dry_run=dry_run)
+            return self._collect(self.artifacts, grace=grace, is_dry_run=dry_run, others=others)
+
+    def _collect(
+        self,
+        artifacts: ArtifactBackend,
+        *,
+        grace: timedelta,
+        is_dry_run: bool,
+        others: Sequence[StateBackend] = (),
+        without: Collection[str] = (),
+    ) -> Collected:
+        cipher = self._stored.cipher
+        stores = [(other, StoredValues(None, store_id=other.store_id, cipher=cipher)) for other in others]
+        collector = Collector(artifacts, [(self.backend, self._stored), *stores], without)
+        return collector.collect(put_before=SYSTEM_CLOCK.now() - grace.total_seconds(), is_dry_run=is_dry_run)
 
     def delete(self, state_id: str) -> None:
         """Delete a state for good, also a damaged one. Raises UnknownState, or LeaseHeld while it is being run.
@@ -61,3 +83,88 @@ class Keeping(OpenedStore):
         grant = acquire_now(self._writer, claim)
         if grant is not None:
             self.backend.delete_state(state_id, grant.lease)
+
+    def cleanup(
+        self,
+        retention: Retention,
+        *,
+        dry_run: bool = False,
+        compact: bool = False,
+        grace: timedelta = GRACE,
+        confirm: Callable[[Cleanup], bool] | None = None,
+        on_progress: Told | None = None,
+    ) -> Cleanup:
+        """Delete the states that a retention lets go, then the artifacts that nothing names any more, and say which.
+
+        Safe while other processes run states: it deletes a few at a time, and a state that was taken up since it was
+        looked at stays. Killed in the middle, it has deleted states wholly or not at all; running it again goes on. A
+        dry run deletes nothing, and reports just what would go. ``confirm`` is given that report before anything is
+        deleted; where it says False nothing is, and the report is given.
+
+        Artifacts that were put within the last ``grace`` stay; all do where they cannot be collected, and the report
+        says why. ``compact`` gives the room that is free in the file of the store back to the disk, unless a process
+        runs a state in it. Raises UsageError where the retention has no limit.
+        """
+        from holdfast.engine.cleaning import Cleaning
+
+        if retention.is_empty:
+            raise UsageError(
+                "A retention without a limit lets no state go.",
+                "Give one of max_age, max_per_pipeline and max_total_size.",
+            )
+        began = time.monotonic()
+        cleaning = Cleaning(self._writer, on_progress)
+        before = self.backend.disk_use()
+        plan = cleaning.plan(retention, utc(SYSTEM_CLOCK.now()))
+        if dry_run or confirm is not None:
+            going = [Removed(each.candidate.state_id, each.reason, each.bytes) for each in plan.going]
+            planned = self._cleaned(going, plan.kept(), grace, began, before, is_dry_run=True)
+            if dry_run or (confirm is not None and not confirm(planned)):
+                return planned
+        removed, kept = cleaning.carry_out(plan)
+        done = self._cleaned(removed, kept, grace, began, before, is_dry_run=False)
+        not_compacted = _compact(cleaning, self.backend) if compact else None
+        return msgspec.structs.replace(
+            done,
+            disk_after=self.backend.disk_use(),
+            not_compacted_because=not_compacted,
+            duration_s=time.monotonic() - began,
+        )
+
+    def _cleaned(
+        self,
+        removed: list[Removed],
+        kept: dict[str, int],
+        grace: timedelta,
+        began: float,
+        before: DiskUse | None,
+        *,
+        is_dry_run: bool,
+    ) -> Cleanup:
+        """The report on states that went or would go, after the artifacts have."""
+        collected: Collected | None = None
+        why: str | None = None
+        if self.artifacts is not None:
+            without = [each.state_id for each in removed] if is_dry_run else ()
+            try:
+                collected = self._collect(self.artifacts, grace=grace, is_dry_run=is_dry_run, without=without)
+            except (ArtifactsShared, StateCorrupted, NotEncrypted, WrongKey, UnsupportedVersion) as error:
+                why = str(error)
+        return Cleanup(
+            removed=removed,
+            kept=dict(kept),
+            artifacts=0 if collected is None else len(collected.deleted),
+            artifact_bytes=0 if collected is None else collected.freed,
+            artifacts_kept_because=why,
+            disk_before=before,
+            duration_s=time.monotonic() - began,
+            is_dry_run=is_dry_run,
+        )
+
+
+def _compact(cleaning: Cleaning, backend: StateBackend) -> str | None:
+    """Give free room back to the disk, or say why not."""
+    if cleaning.is_in_use():
+        return "a process runs a state in this store, and would be kept from writing"
+    backend.compact()
+    return None

@@ -28,7 +28,7 @@ from holdfast.errors import ArtifactsShared, LeaseHeld, StateCorrupted
 from holdfast.journal.reachable import named_by, pins_on, unnamed
 from holdfast.model import ArtifactInfo, DamagedRecord, Part, Pin, Record, StateHeader, StateStatus
 
-_ALL = 1 << 62
+_PAGE = 500
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +52,15 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 class Collector:
     """Collects the artifacts of one place, which the records of these stores name."""
 
-    def __init__(self, artifacts: ArtifactBackend, stores: Sequence[tuple[StateBackend, StoredValues]]) -> None:
+    def __init__(
+        self,
+        artifacts: ArtifactBackend,
+        stores: Sequence[tuple[StateBackend, StoredValues]],
+        without: Collection[str] = (),
+    ) -> None:
+        """``without``: in a dry run, the states of the first store that are thought to be deleted."""
         self._artifacts = artifacts
+        self._without = {(stores[0][0].store_id, state_id) for state_id in without}
         self._stores: Mapping[str, tuple[StateBackend, StoredValues]] = {
             backend.store_id: (backend, stored) for backend, stored in stores
         }
@@ -66,6 +73,8 @@ class Collector:
         listed = list(_pages(self._artifacts))
         pins = self._artifacts.pins()
         self._require_all_stores(pins)
+        if not listed and not pins:
+            return Collected(deleted=[], named=0, held=0, young=0, is_dry_run=is_dry_run)
         named = self._named_by_all()
         found = unnamed(listed, named, put_before)
         pinning = pins_on(found, pins)
@@ -92,22 +101,29 @@ class Collector:
     def _named_by_all(self) -> set[str]:
         named: set[str] = set()
         for store_id, (backend, _) in self._stores.items():
-            for header in backend.list_states(limit=_ALL):
-                named |= self._named_by(store_id, header.state_id)
+            last: StateHeader | None = None
+            while page := backend.list_states(before=last, limit=_PAGE):
+                for header in page:
+                    named |= self._named_by(store_id, header.state_id)
+                last = page[-1]
         return named
 
     def _named_by(self, store_id: str, state_id: str) -> set[str]:
         backend, stored = self._stores[store_id]
-        header = backend.find_state(state_id)
+        header = self._header_of(store_id, state_id)
         if header is None:
             return set()
         if header.damage is not None:
             raise StateCorrupted(state_id, 0, header.damage)
         return named_by(_needed(JournalReader(backend, stored, header)))
 
+    def _header_of(self, store_id: str, state_id: str) -> StateHeader | None:
+        if (store_id, state_id) in self._without:
+            return None
+        return self._stores[store_id][0].find_state(state_id)
+
     def _header(self, pin: Pin) -> StateHeader | None:
-        backend, _ = self._stores[pin.store_id]
-        return backend.find_state(pin.state_id)
+        return self._header_of(pin.store_id, pin.state_id)
 
     def _is_over(self, pin: Pin) -> bool:
         """Whether a pin can be forgotten. Nobody is fenced for that alone who may just have been away for long."""

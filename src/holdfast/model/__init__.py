@@ -24,7 +24,9 @@ from holdfast.model.records import (
     TimelineRecord,
     fingerprint,
 )
+from holdfast.model.retention import Cleanup, Removed, Retention
 from holdfast.model.retry import BackoffStrategy, RetryConfig, RetryStatistics
+from holdfast.model.room import DiskUse, Room, SharedRoom
 from holdfast.model.timeline import Checkpoint, Lineage, Timeline
 from holdfast.model.usage import LLMResult, ModelUsage, Usage, UsageTotals
 from holdfast.model.validation import Finding, Mismatch, NotChecked, Outcome, RehearsalReport, Rehearsed
@@ -41,6 +43,7 @@ __all__ = [
     "Capture",
     "Checkpoint",
     "CheckpointRecord",
+    "Cleanup",
     "Content",
     "CurrentEvent",
     "DamagedRecord",
@@ -50,6 +53,7 @@ __all__ = [
     "DidNotHappen",
     "Difference",
     "DifferenceKind",
+    "DiskUse",
     "End",
     "EventChange",
     "EventNotice",
@@ -79,11 +83,15 @@ __all__ = [
     "Recovered",
     "RehearsalReport",
     "Rehearsed",
+    "Removed",
     "ReplayMode",
     "RerunPlan",
+    "Retention",
     "RetryConfig",
     "RetryStatistics",
+    "Room",
     "Settled",
+    "SharedRoom",
     "StateDiff",
     "StateHeader",
     "StateMetadata",

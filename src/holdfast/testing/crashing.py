@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from holdfast.backends.artifact_contract import ArtifactBackend
 from holdfast.backends.contract import Append, Claim, Grant, StateBackend
 from holdfast.errors import BackendError
-from holdfast.model import ArtifactInfo, Content, Holder, Lease, Letter, Pin, StateHeader, StateStatus
+from holdfast.model import ArtifactInfo, Content, DiskUse, Holder, Lease, Letter, Pin, Room, StateHeader, StateStatus
 from holdfast.stores import artifacts_of
 
 T = TypeVar("T")
@@ -113,15 +113,35 @@ class CrashingBackend(StateBackend):
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
         parent_state_id: str | None = None,
+        before: StateHeader | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
         self.require_alive()
         return self._backend.list_states(
-            tags=tags, status=status, pipeline_name=pipeline_name, parent_state_id=parent_state_id, limit=limit
+            tags=tags,
+            status=status,
+            pipeline_name=pipeline_name,
+            parent_state_id=parent_state_id,
+            before=before,
+            limit=limit,
         )
 
     def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
         return self.write(lambda: self._backend.delete_state(state_id, lease))
+
+    def delete_states(self, leases: Sequence[Lease]) -> list[bool]:
+        return self.write(lambda: self._backend.delete_states(leases))
+
+    def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
+        self.require_alive()
+        return self._backend.measure(state_ids)
+
+    def disk_use(self) -> DiskUse | None:
+        self.require_alive()
+        return self._backend.disk_use()
+
+    def compact(self) -> bool:
+        return self.write(self._backend.compact)
 
     def close(self) -> None:
         self._backend.close()

@@ -14,9 +14,10 @@ import msgspec
 class Written:
     """What one state has written, numbered from behind ``before`` on, and up to which numbers others begin with it."""
 
-    __slots__ = ("before", "bodies", "is_abandoned", "shared")
+    __slots__ = ("before", "bodies", "is_abandoned", "key", "shared")
 
-    def __init__(self, before: int, bodies: Iterable[bytes]) -> None:
+    def __init__(self, key: int, before: int, bodies: Iterable[bytes]) -> None:
+        self.key = key
         self.before = before
         self.bodies = [bytes(body) for body in bodies]
         self.shared: list[int] = []
@@ -34,15 +35,20 @@ class Span(msgspec.Struct, frozen=True):
     written: Written
     last: int
 
+    @property
+    def size(self) -> int:
+        """How many bytes have to stay of it."""
+        return sum(map(len, self.written.bodies[: self.last - self.written.before]))
+
 
 class Journal:
     """The records of one state from 1 on."""
 
-    __slots__ = ("_shared", "own")
+    __slots__ = ("own", "shared")
 
-    def __init__(self, shared: tuple[Span, ...], bodies: Iterable[bytes]) -> None:
-        self._shared = shared
-        self.own = Written(shared[-1].last if shared else 0, bodies)
+    def __init__(self, key: int, shared: tuple[Span, ...], bodies: Iterable[bytes]) -> None:
+        self.shared = shared
+        self.own = Written(key, shared[-1].last if shared else 0, bodies)
         for span in shared:
             span.written.shared.append(span.last)
 
@@ -52,7 +58,7 @@ class Journal:
 
     def sources(self) -> Iterator[Written]:
         """Who has written the records, in the order of ``bases_of_fork``."""
-        yield from (span.written for span in self._shared)
+        yield from (span.written for span in self.shared)
         yield self.own
 
     def extend(self, bodies: Iterable[bytes]) -> None:
@@ -70,7 +76,7 @@ class Journal:
 
     def between(self, after: int, last: int) -> Iterator[tuple[int, bytes]]:
         """The records behind one number and up to another, with their numbers."""
-        for span in (*self._shared, Span(self.own, self.position)):
+        for span in (*self.shared, Span(self.own, self.position)):
             before = span.written.before
             start, stop = max(after, before), min(last, span.last)
             if start < stop:
@@ -78,7 +84,7 @@ class Journal:
 
     def delete(self) -> None:
         """Give up what is shared, and leave what is written to those who share it."""
-        for span in self._shared:
+        for span in self.shared:
             span.written.shared.remove(span.last)
             span.written.cut()
         self.own.is_abandoned = True

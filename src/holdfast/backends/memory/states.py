@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -18,7 +19,18 @@ from holdfast.backends.contract import Append, Claim, Grant, StateBackend, State
 from holdfast.backends.memory.artifacts import MemoryArtifactBackend
 from holdfast.backends.memory.journals import Journal, Span
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, PositionTaken, UsageError
-from holdfast.model import Base, Holder, Lease, Letter, StateHeader, StateMetadata, StateStatus, checked_letter_name
+from holdfast.model import (
+    Base,
+    Holder,
+    Lease,
+    Letter,
+    Room,
+    SharedRoom,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+    checked_letter_name,
+)
 from holdfast.model.header import utc
 
 
@@ -38,7 +50,7 @@ class _StoredState:
         self.key = key
         self.header = msgspec.structs.replace(claim.header, bases=shared.bases)
         self.metadata = claim.header.metadata.to_json()
-        self.journal = Journal(shared.spans, claim.bodies)
+        self.journal = Journal(key, shared.spans, claim.bodies)
         self.fence = first_fence(key) - 1
         self.holder: Holder | None = None
         self.lease_until = 0.0
@@ -60,6 +72,12 @@ class _StoredState:
         return msgspec.structs.replace(
             self.header, metadata=metadata, position=self.journal.position, holder=self.holder_at(now)
         )
+
+    def room(self) -> Room:
+        shared = (SharedRoom(str(each.written.key), each.last, each.size) for each in self.journal.shared)
+        own = self.journal.own
+        letters = sum(len(letter.body) for letter in self.inbox.values())
+        return Room(str(own.key), len(self.metadata.encode()) + sum(map(len, own.bodies)) + letters, tuple(shared))
 
     def refusal(self, append: Append) -> BackendError | None:
         first = append.first_seq
@@ -214,6 +232,7 @@ class MemoryStateBackend(StateBackend):
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
         parent_state_id: str | None = None,
+        before: StateHeader | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
         def fits(header: StateHeader) -> bool:
@@ -227,7 +246,10 @@ class MemoryStateBackend(StateBackend):
         with self._lock:
             self._require_open()
             now = self._clock()
-            newest_first = sorted(self._by_key.values(), key=lambda s: (s.header.created_at, s.key), reverse=True)
+            newest_first = sorted(self._by_key.values(), key=_place, reverse=True)
+            if before is not None:
+                end = self._place_of(before)
+                newest_first = [stored for stored in newest_first if _place(stored) < end]
             fitting = filter(fits, (stored.header_at(now) for stored in newest_first))
             return list(itertools.islice(fitting, max(limit, 0)))
 
@@ -247,6 +269,12 @@ class MemoryStateBackend(StateBackend):
             stored.journal.delete()
             self._discard(stored, list(stored.inbox))
             return True
+
+    def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
+        with self._lock:
+            self._require_open()
+            found = (self._by_id.get(state_id) for state_id in state_ids)
+            return [None if stored is None else stored.room() for stored in found]
 
     def close(self) -> None:
         self._artifacts.close()
@@ -292,6 +320,12 @@ class MemoryStateBackend(StateBackend):
         written = zip(bases, parent.journal.sources(), strict=False)
         return _Shared(bases, tuple(Span(source, each.last) for each, source in written))
 
+    def _place_of(self, header: StateHeader) -> tuple[datetime, int]:
+        """Where a state stands in a listing; behind no other of its moment where it is gone."""
+        stored = self._by_id.get(header.state_id)
+        is_there = stored is not None and stored.header.created_at == header.created_at
+        return (header.created_at, stored.key if stored is not None and is_there else 1 << 62)
+
     def _leased(self, lease: Lease) -> _StoredState | None:
         """The state of a lease, if the lease is its newest."""
         stored = self._by_key.get(lease.key)
@@ -321,3 +355,7 @@ class MemoryStateBackend(StateBackend):
             return False
         stored.lease_until = until
         return True
+
+
+def _place(stored: _StoredState) -> tuple[datetime, int]:
+    return stored.header.created_at, stored.key

@@ -6,6 +6,7 @@ journal holds up no commit. Knows nothing of states, records or artifacts: those
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from holdfast.backends.sqlite.driver import Bindings, Connection, Cursor
 from holdfast.backends.sqlite.faults import translated
 from holdfast.backends.sqlite.queries import QUERIES
 from holdfast.errors import UsageError
+from holdfast.model import DiskUse
 
 
 class Database:
@@ -70,6 +72,31 @@ class Database:
             except apsw.Error as error:
                 system_errno = self._reader.system_errno
                 raise translated(error, self.name, self._location.path, system_errno) from error
+
+    def disk_use(self) -> DiskUse:
+        """What the file takes, once what others let be written back from its log is."""
+        with self._using_writer():
+            self.cursor.execute(QUERIES["write_back"]).fetchall()
+            free: int = self.writer.pragma("freelist_count") * self.writer.pragma("page_size")
+            return DiskUse(os.path.getsize(self._location.path), free)
+
+    def compact(self) -> None:
+        """Write the file anew without its free pages."""
+        with self._using_writer():
+            self.cursor.execute(QUERIES["compact"])
+            # The file becomes shorter when the log is written back; where somebody reads, whoever is next does that.
+            self.cursor.execute(QUERIES["write_back_wholly"]).fetchall()
+
+    @contextmanager
+    def _using_writer(self) -> Generator[None]:
+        """The lock of the connection that writes, without a transaction. An error is translated."""
+        with self.writing:
+            if self.is_closed:
+                self.refuse_closed()
+            try:
+                yield
+            except BaseException as error:
+                self.give_up(error)
 
     def refuse_closed(self) -> NoReturn:
         raise UsageError(f"The store {self.name} is closed.", "Open it again, and close it when everything is done.")

@@ -183,24 +183,60 @@ WHERE state = :key
 -- The state itself.
 DELETE FROM states WHERE key = ?;
 
+-- name: find_place
+-- Where a state stands in a listing, if it is there and was created then.
+SELECT key FROM states WHERE state_id = ? AND created_at = ?;
+
+-- name: measure_states
+-- How many bytes the headers, tags, letters and own records of states take, by a JSON list of their ids. The length of a body is
+-- known without reading it.
+SELECT state_id, key,
+    length(CAST(state_id || pipeline_name || status || metadata AS BLOB))
+        + coalesce(length(CAST(agent AS BLOB)), 0) + coalesce(length(CAST(bases AS BLOB)), 0)
+        + coalesce((SELECT sum(length(CAST(tag AS BLOB))) FROM tags WHERE tags.state = states.key), 0)
+        + coalesce((SELECT sum(length(body)) FROM records WHERE records.state = states.key), 0)
+        + coalesce((SELECT sum(length(body)) FROM letters WHERE letters.state = states.key), 0)
+FROM states WHERE state_id IN (SELECT value FROM json_each(?));
+
+-- name: measure_shared
+-- Of the forks in a JSON list of ids: which records of others each one keeps, and how many bytes these take. None of a
+-- state but a fork's own can stand before what is shared of it.
+SELECT states.state_id, spans.source, spans.last,
+    (SELECT sum(length(body)) FROM records WHERE records.state = spans.source AND records.seq <= spans.last)
+FROM states JOIN spans ON spans.state = states.key
+WHERE states.state_id IN (SELECT value FROM json_each(?)) AND spans.source <> spans.state
+ORDER BY spans.state, spans.first;
+
+-- name: write_back
+-- Writes the log back into the file as far as nobody is held up by it.
+PRAGMA wal_checkpoint(PASSIVE);
+
+-- name: write_back_wholly
+-- The same, and empties the log where nobody else uses it.
+PRAGMA wal_checkpoint(TRUNCATE);
+
+-- name: compact
+-- Writes the file anew without its free pages. Nobody else can write meanwhile.
+VACUUM;
+
 -- name: list_newest
--- The newest states, whatever they are.
-SELECT * FROM headers ORDER BY created_at DESC, key DESC LIMIT :limit;
+-- The newest states behind a place in the listing, whatever they are.
+SELECT * FROM headers WHERE (created_at, key) < (:created_at, :key) ORDER BY created_at DESC, key DESC LIMIT :limit;
 
 -- name: list_by_status
--- The newest states of one status.
-SELECT * FROM headers WHERE status = :status ORDER BY created_at DESC, key DESC LIMIT :limit;
+-- The same of one status.
+SELECT * FROM headers WHERE status = :status AND (created_at, key) < (:created_at, :key) ORDER BY created_at DESC, key DESC LIMIT :limit;
 
 -- name: list_by_pipeline
--- The newest states of one pipeline, and of one status where that is asked for.
+-- The same of one pipeline, and of one status where that is asked for.
 SELECT * FROM headers
-WHERE pipeline_name = :pipeline_name AND (:status IS NULL OR status = :status)
+WHERE pipeline_name = :pipeline_name AND (created_at, key) < (:created_at, :key) AND (:status IS NULL OR status = :status)
 ORDER BY created_at DESC, key DESC LIMIT :limit;
 
 -- name: list_by_parent
--- The newest states of one parent, and of what else is asked for; they have every tag of the JSON list `tags`.
+-- The same of one parent, and of what else is asked for; they have every tag of the JSON list `tags`.
 SELECT * FROM headers
-WHERE parent = :parent
+WHERE parent = :parent AND (created_at, key) < (:created_at, :key)
   AND (:status IS NULL OR status = :status)
   AND (:pipeline_name IS NULL OR pipeline_name = :pipeline_name)
   AND NOT EXISTS (
@@ -213,10 +249,10 @@ WHERE parent = :parent
 ORDER BY created_at DESC, key DESC LIMIT :limit;
 
 -- name: list_by_tag
--- The newest states that have one tag, then every other one of the JSON list `tags`, and what else is asked for. CROSS JOIN
+-- The same of those that have one tag, then every other one of the JSON list `tags`, and what else is asked for. CROSS JOIN
 -- keeps SQLite to walking `tags`, which is in the order of the listing.
 SELECT headers.* FROM tags AS first CROSS JOIN headers ON headers.key = first.state
-WHERE first.tag = :tag
+WHERE first.tag = :tag AND (first.created_at, first.state) < (:created_at, :key)
   AND (:status IS NULL OR headers.status = :status)
   AND (:pipeline_name IS NULL OR headers.pipeline_name = :pipeline_name)
   AND NOT EXISTS (

@@ -17,13 +17,17 @@ from holdfast.backends.sqlite.appends import Appender, insert_tags
 from holdfast.backends.sqlite.artifacts import SQLiteArtifactBackend
 from holdfast.backends.sqlite.connection import locate
 from holdfast.backends.sqlite.database import Database
-from holdfast.backends.sqlite.driver import Cursor
+from holdfast.backends.sqlite.driver import Cursor, Value
 from holdfast.backends.sqlite.letters import arrivals, deliver, discard_letters, letters_of
+from holdfast.backends.sqlite.measuring import measured
 from holdfast.backends.sqlite.queries import QUERIES
 from holdfast.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row, wish_for
 from holdfast.backends.sqlite.spans import Shared, delete_journal, insert_spans, read_journal, shared_up_to
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Base, Holder, Lease, Letter, StateHeader, StateStatus, checked_letter_name
+from holdfast.model import Base, DiskUse, Holder, Lease, Letter, Room, StateHeader, StateStatus, checked_letter_name
+
+LAST_KEY = 2**63 - 1
+"""The greatest number that SQLite has."""
 
 
 class SQLiteStateBackend(StateBackend):
@@ -146,9 +150,11 @@ class SQLiteStateBackend(StateBackend):
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
         parent_state_id: str | None = None,
+        before: StateHeader | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
-        wanted = {"status": status and status.value, "pipeline_name": pipeline_name, "limit": max(limit, 0)}
+        wanted = self._place_of(before)
+        wanted |= {"status": status and status.value, "pipeline_name": pipeline_name, "limit": max(limit, 0)}
         if parent_state_id is not None:
             every = {"parent": parent_state_id, "tags": _json_list(tags or ())}
             rows = self._database.fetch("list_by_parent", {**wanted, **every})
@@ -174,15 +180,48 @@ class SQLiteStateBackend(StateBackend):
             holder = standing.header.holder
             if lease is None and holder is not None:
                 raise LeaseHeld(state_id, str(holder), standing.lease_until - now)
-            for query in ("delete_tags", "delete_letters", "delete_header"):
-                cursor.execute(QUERIES[query], (standing.key,))
-            delete_journal(cursor, standing.key)
+            self._delete(cursor, standing.key)
         self._appender.forget(standing.key)
+        return True
+
+    def delete_states(self, leases: Sequence[Lease]) -> list[bool]:
+        answers: list[bool] = []
+        with self._database.transaction() as cursor:
+            for lease in leases:
+                rows = cursor.execute(QUERIES["find_fence"], (lease.key,)).fetchall()
+                answers.append(rows == [(lease.fence,)])
+                if answers[-1]:
+                    self._delete(cursor, lease.key)
+        for lease in leases:
+            self._appender.forget(lease.key)
+        return answers
+
+    def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
+        return measured(self._database.fetch, state_ids)
+
+    def disk_use(self) -> DiskUse | None:
+        return self._database.disk_use()
+
+    def compact(self) -> bool:
+        self._database.compact()
         return True
 
     def close(self) -> None:
         self._artifacts.close()
         self._database.close()
+
+    def _delete(self, cursor: Cursor, key: int) -> None:
+        for query in ("delete_tags", "delete_letters", "delete_header"):
+            cursor.execute(QUERIES[query], (key,))
+        delete_journal(cursor, key)
+
+    def _place_of(self, before: StateHeader | None) -> dict[str, Value]:
+        """What a listing binds to begin behind a state; behind no other of its moment where it is gone."""
+        if before is None:
+            return {"created_at": 1e300, "key": LAST_KEY}
+        created_at = before.created_at.timestamp()
+        rows = self._database.fetch("find_place", (before.state_id, created_at))
+        return {"created_at": created_at, "key": rows[0][0] if rows else LAST_KEY}
 
     def _answer(self, cursor: Cursor, claim: Claim, now: float) -> Grant | None:
         standing = self._standing(cursor, claim.header.state_id, now)

@@ -253,6 +253,25 @@ class LetterConformance(BackendCase):
         raised(LeaseLost, lambda: self._discard(lease, "question"))
 
     @_where_letters_are_taken
+    def test_letters_go_with_states_that_are_deleted_together(self) -> None:
+        leases = [self.lease("kelp"), self.lease("wrack")]
+        for name in ("kelp", "wrack"):
+            self.deliver("question", b"yes", name)
+        assert [True, True] == self.backend.delete_states(leases)
+        self.lease("kelp")
+        assert ([], []) == (self.backend.letters("kelp"), self.opened_again().arrivals())
+
+    @_where_letters_are_taken
+    def test_letters_take_room(self) -> None:
+        self.lease("kelp")
+        (before,) = self.backend.measure(["kelp"])
+        self.deliver("question", b"x" * 1000)
+        (after,) = self.backend.measure(["kelp"])
+        assert before is not None
+        assert after is not None
+        assert after.bytes >= before.bytes + 1000
+
+    @_where_letters_are_taken
     def test_a_fork_begins_with_an_empty_inbox(self) -> None:
         self.lease("kelp", b"one")
         letter = self.deliver("question", b"yes")

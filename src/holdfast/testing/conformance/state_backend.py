@@ -17,6 +17,7 @@ from holdfast.testing.conformance.headers import HeaderConformance
 from holdfast.testing.conformance.journals import JournalConformance
 from holdfast.testing.conformance.leases import LeaseConformance
 from holdfast.testing.conformance.letters import LetterConformance
+from holdfast.testing.conformance.rooms import RoomConformance
 from holdfast.testing.conformance.states import StateConformance
 from holdfast.testing.conformance.wishes import WishConformance
 
@@ -32,6 +33,7 @@ class StateBackendConformance(
     ForkConformance,
     ForkDeletionConformance,
     HeaderConformance,
+    RoomConformance,
     WishConformance,
     LetterConformance,
 ):

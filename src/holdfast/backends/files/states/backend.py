@@ -26,6 +26,7 @@ from holdfast.backends.files.states.journal import Journal, Rules
 from holdfast.backends.files.states.layout import is_state_id
 from holdfast.backends.files.states.letters import Inboxes
 from holdfast.backends.files.states.listing import Listing
+from holdfast.backends.files.states.measuring import Measuring
 from holdfast.backends.files.states.mending import Mending
 from holdfast.backends.files.states.open_journals import OpenJournals, Rewriting
 from holdfast.backends.files.states.reading import Disturbed, Places, Reader, is_rewriting
@@ -35,7 +36,7 @@ from holdfast.backends.files.states.standing import OtherState, lease_until, not
 from holdfast.backends.files.states.store import Store
 from holdfast.backends.files.states.wishes import note_wish, wishes_for
 from holdfast.errors import BackendError, BackendUnavailable, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Holder, Lease, Letter, StateHeader, StateStatus, checked_letter_name, is_letter_name
+from holdfast.model import Holder, Lease, Letter, Room, StateHeader, StateStatus, checked_letter_name, is_letter_name
 
 _TRIES = 200
 _Answer = TypeVar("_Answer")
@@ -175,12 +176,13 @@ class FileSystemStateBackend(StateBackend):
         status: StateStatus | None = None,
         pipeline_name: str | None = None,
         parent_state_id: str | None = None,
+        before: StateHeader | None = None,
         limit: int = 100,
     ) -> list[StateHeader]:
         self._require_open()
         wanted = Wanted(tuple(tags or ()), status, pipeline_name, parent_state_id)
         with translating(self.name):
-            return self._listing.list(wanted, limit, self._clock())
+            return self._listing.list(wanted, limit, self._clock(), before)
 
     def delete_state(self, state_id: str, lease: Lease | None = None) -> bool:
         if not is_state_id(state_id):
@@ -196,6 +198,14 @@ class FileSystemStateBackend(StateBackend):
             self._journals.forget(state_id)
             self._index.forget(state_id)
         return True
+
+    def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
+        self._require_open()
+        with translating(self.name), self._store.tree.opened() as root:
+            if root is None:
+                return [None] * len(state_ids)
+            measuring = Measuring(self._store, root)
+            return [self._room(measuring, state_id) for state_id in state_ids]
 
     def rewrite(self, appends: Sequence[Append]) -> None:
         if not appends:
@@ -282,6 +292,12 @@ class FileSystemStateBackend(StateBackend):
             if is_stuck:
                 with self._store.changing() as (root, _):
                     finish_rewriting(self._store, root)
+        raise BackendUnavailable(self.name, f"the files of state {state_id!r} change all the time")
+
+    def _room(self, measuring: Measuring, state_id: str) -> Room | None:
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError):
+                return measuring.room_of(state_id)
         raise BackendUnavailable(self.name, f"the files of state {state_id!r} change all the time")
 
     def _renew(self, lease: Lease, ttl_s: float) -> bool:

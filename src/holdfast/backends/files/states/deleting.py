@@ -82,6 +82,13 @@ def trim(folder: int, state_id: str, last: int) -> bool:
     return is_changed
 
 
+def length_up_to(folder: int, segment: Segment, state_id: str, last: int) -> int | None:
+    """How long a segment is when it is cut behind a record; None where nothing stands behind it."""
+    text = read_segment(folder, segment) or b""
+    end = _end_of(text, state_id, last)
+    return None if end >= len(text) else end
+
+
 def _cut_behind(folder: int, segment: Segment, state_id: str, last: int) -> bool:
     text = read_segment(folder, segment) or b""
     end = _end_of(text, state_id, last)

@@ -26,6 +26,12 @@ from holdfast.model import StateStatus
 _MOST_PENDING = 64
 _PAGE = 128
 
+Place = tuple[float, int]
+"""Where a state stands in a listing: when it was created, and its key."""
+
+LAST: Place = (1e300, 2**63 - 1)
+"""Behind all states, and so before the first one of a listing."""
+
 
 class Wanted(msgspec.Struct, frozen=True):
     """What a listing asks for."""
@@ -124,15 +130,15 @@ class Index:
         """The id, key and status of each row, and whether it is sure. Raises Broken."""
         return [(state_id, key, status, bool(sure)) for state_id, key, status, sure in self._fetch("list_all")]
 
-    def candidates(self, wanted: Wanted) -> Iterator[tuple[float, int, str]]:
-        """The states that seem to fit among those that are sure, the newest first. Raises Broken."""
+    def candidates(self, wanted: Wanted, end: Place = LAST) -> Iterator[tuple[float, int, str]]:
+        """The states that seem to fit among those that are sure and before a place, the newest first. Raises Broken."""
         bindings: dict[str, Value] = {
             "status": wanted.status and wanted.status.value,
             "pipeline_name": wanted.pipeline_name,
             "parent": wanted.parent,
             "tag": wanted.tags[0] if wanted.tags else None,
-            "created_at": 1e300,
-            "key": 2**63 - 1,
+            "created_at": end[0],
+            "key": end[1],
             "limit": _PAGE,
         }
         query = _query_for(wanted)

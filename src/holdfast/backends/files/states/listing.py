@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from holdfast.backends.files.faults import translating
 from holdfast.backends.files.states import layout
 from holdfast.backends.files.states.header_lines import Header
-from holdfast.backends.files.states.index import Index, Wanted
+from holdfast.backends.files.states.index import LAST, Index, Place, Wanted
 from holdfast.backends.files.states.index_file import Broken
 from holdfast.backends.files.states.layout import is_state_id
 from holdfast.backends.files.states.seeing import Seen, see, seen_for_sure
@@ -31,12 +31,13 @@ class Listing:
         self._store = store
         self._index = index
 
-    def list(self, wanted: Wanted, limit: int, now: float) -> list[StateHeader]:
+    def list(self, wanted: Wanted, limit: int, now: float, before: StateHeader | None = None) -> list[StateHeader]:
         if limit <= 0 or not self._has_states():
             return []
-        found = self._by_index(wanted, limit)
+        end = LAST if before is None else self._place_of(before)
+        found = self._by_index(wanted, end, limit)
         if found is None:
-            found = self._by_folders(wanted, limit)
+            found = self._by_folders(wanted, end, limit)
         return [seen.header_at(now) for seen in found]
 
     def make_index(self) -> None:
@@ -70,33 +71,33 @@ class Listing:
                 self._forget_missing(state_id)
         return unsettled
 
-    def _by_index(self, wanted: Wanted, limit: int) -> list[Seen] | None:
+    def _by_index(self, wanted: Wanted, end: Place, limit: int) -> list[Seen] | None:
         """None where the index cannot be used, nor made anew: on a full disk it cannot even be read."""
         for _ in range(_TRIES):
             try:
                 with translating(self._store.name):
                     if self._index.is_broken():
                         self.make_index()
-                    return self._found(wanted, limit)
+                    return self._found(wanted, end, limit)
             except Broken:
                 self._index.discard()
             except StoreFull:
                 break
         return None
 
-    def _by_folders(self, wanted: Wanted, limit: int) -> list[Seen]:
+    def _by_folders(self, wanted: Wanted, end: Place, limit: int) -> list[Seen]:
         """The same by a look at every state, which takes long but needs nothing else."""
         with self._store.tree.opened() as root:
             ids = [] if root is None else state_ids(root)
         seen = (see(self._store, state_id) for state_id in ids)
         found = [each for each in seen if each is not None and wanted.fits(each.standing.header)]
-        return _newest(found, limit)
+        return _newest(found, end, limit)
 
-    def _found(self, wanted: Wanted, limit: int) -> list[Seen]:
+    def _found(self, wanted: Wanted, end: Place, limit: int) -> list[Seen]:
         self._index.flush()
         found = [seen for seen in self.settle_unsure() if wanted.fits(seen.standing.header)]
         sure = 0
-        for _, key, state_id in self._index.candidates(wanted):
+        for _, key, state_id in self._index.candidates(wanted, end):
             seen = see(self._store, state_id)
             if seen is None:
                 self._index.forget_stale(state_id, key)
@@ -105,7 +106,14 @@ class Listing:
                 sure += 1
                 if sure >= limit:
                     break
-        return _newest(found, limit)
+        return _newest(found, end, limit)
+
+    def _place_of(self, header: StateHeader) -> Place:
+        """Where a state stands in a listing; behind no other of its moment where it is gone."""
+        created_at = header.created_at.timestamp()
+        seen = see(self._store, header.state_id)
+        place = LAST if seen is None else _place(seen)
+        return place if place[0] == created_at else (created_at, LAST[1])
 
     def _forget_missing(self, state_id: str) -> None:
         """Under the lock of the store: it may be a state that is just being created."""
@@ -143,10 +151,10 @@ def state_ids(root: int) -> list[str]:
         os.close(states)
 
 
-def _newest(found: list[Seen], limit: int) -> list[Seen]:
-    return sorted(found, key=_place, reverse=True)[:limit]
+def _newest(found: list[Seen], end: Place, limit: int) -> list[Seen]:
+    return sorted((seen for seen in found if _place(seen) < end), key=_place, reverse=True)[:limit]
 
 
-def _place(seen: Seen) -> tuple[float, int]:
+def _place(seen: Seen) -> Place:
     header = seen.standing.header
     return header.created_at.timestamp(), header.key

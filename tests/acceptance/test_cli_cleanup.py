@@ -1,0 +1,107 @@
+"""``holdfast cleanup`` shows what goes, asks, deletes, and says what is wrong with what it was given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast import Holdfast, StateMetadata, agent
+from holdfast.cli.main import commands
+
+
+@agent
+async def nothing() -> int:
+    return 1
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_STORE", "sqlite:///runs.db")
+    with Holdfast() as hf:
+        for number in range(30):
+            metadata = StateMetadata(tags=["even" if number % 2 == 0 else "odd"], pipeline_name="p")
+            hf.run_sync(nothing, state_id=f"s{number:02}", metadata=metadata)
+
+
+def holdfast(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, arguments)
+
+
+def told(*arguments: str) -> Any:
+    return json.loads(holdfast(*arguments, "--json").stdout)
+
+
+def left() -> list[str]:
+    with Holdfast() as hf:
+        return sorted(header.state_id for header in hf.list_states())
+
+
+def test_a_dry_run_lists_what_goes_with_the_reason_and_deletes_nothing() -> None:
+    result = holdfast("cleanup", "--max-per-pipeline", "5", "--dry-run")
+    assert 0 == result.exit_code
+    assert "WHY" in result.stdout.splitlines()[0]
+    assert "more than 5 in 'p'" in result.stdout.splitlines()[1]
+    assert "and 5 more" in result.stdout
+    assert "Would delete 25 states" in result.stdout
+    assert "Kept: 5 within the limits." in result.stdout
+    assert 30 == len(left())
+
+
+def test_json_says_the_same_of_a_dry_run_and_of_the_real_one() -> None:
+    rules = ("cleanup", "--max-per-pipeline", "2", "--keep-latest", "1", "--tag", "even", "--keep-tag", "gold")
+    planned = told(*rules, "--dry-run")
+    done = told(*rules, "--yes", "--compact")
+    assert planned["removed"] == done["removed"]
+    assert (planned["freed"], planned["kept"]) == (done["freed"], done["kept"])
+    assert (True, False) == (planned["is_dry_run"], done["is_dry_run"])
+    assert [f"s{number:02}" for number in range(0, 26, 2)] == [each["state_id"] for each in done["removed"]]
+    assert 0 == done["disk_after"]["free"]
+    assert 17 == len(left())
+
+
+def test_nothing_old_enough_is_deleted() -> None:
+    result = holdfast("cleanup", "--older-than", "1d", "--max-size", "1GB", "--yes")
+    assert (0, 30) == (result.exit_code, len(left()))
+    assert "Deleted 0 states" in result.stdout
+
+
+def test_the_oldest_go_until_a_size_is_kept() -> None:
+    total = told("cleanup", "--max-per-pipeline", "0", "--dry-run")["freed"]
+    done = told("cleanup", "--max-size", f"{total // 2}B", "--yes")
+    assert total // 2 <= done["freed"] < total * 0.6
+    assert "s29" in left()
+
+
+def test_the_question_is_answered_before_anything_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.cli.cleanup._can_be_asked", lambda: True)
+    result = CliRunner().invoke(commands, ["cleanup", "--max-per-pipeline", "5"], input="n\n")
+    assert (130, 30) == (result.exit_code, len(left()))
+    assert "Delete 25 states" in result.output
+    result = CliRunner().invoke(commands, ["cleanup", "--max-per-pipeline", "5"], input="y\n")
+    assert (0, 5) == (result.exit_code, len(left()))
+    assert "Deleted 25 states" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--keep-latest", "5", "--yes"], "No limit is given, so no state can go. Give --older-than"),
+        (["--max-per-pipeline", "5"], "Nobody can be asked whether states are to be deleted. Say so with --yes"),
+        (["--older-than", "30", "--yes"], "'30' is no time. Write it as 90s"),
+        (["--older-than", "30y", "--yes"], "'30y' is no time."),
+        (["--older-than", "99999999999w", "--yes"], "longer than time is counted"),
+        (["--max-size", "much", "--yes"], "'much' is no size. Write it as 500kB"),
+        (["--max-per-pipeline", "-1", "--yes"], "--max-per-pipeline"),
+        (["--max-per-pipeline", "1", "--status", "done", "--yes"], "'done' is not one of 'running'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(arguments: list[str], said: str) -> None:
+    result = holdfast("cleanup", *arguments)
+    assert (2, 30) == (result.exit_code, len(left()))
+    assert said in result.stderr
+    assert 1 == len(result.stderr.splitlines())
