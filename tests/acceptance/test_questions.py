@@ -370,12 +370,28 @@ def test_on_question_answers_in_the_process() -> None:
     assert "published" == hf.run_sync(publish, "kelp", state_id="q")
 
 
-def test_on_question_may_have_no_answer_and_a_wrong_one_is_raised() -> None:
+def test_on_question_may_have_no_answer() -> None:
     hf = Holdfast(MemoryStateBackend())
     asked(hf, publish, "kelp", on_question=lambda question: None)
     with pytest.raises(UsageError, match="cannot be asked"):
         hf.run_sync(publish, "kelp", state_id="q", on_question=3)
     assert "published" == hf.run_sync(publish, "kelp", state_id="q", on_question=lambda question: True)
+
+
+def test_a_wrong_answer_of_on_question_leaves_the_question_open_and_is_no_outcome() -> None:
+    def raises(question: Question) -> bool:
+        raise ZeroDivisionError(question.prompt)
+
+    hf = Holdfast(MemoryStateBackend())
+    with pytest.raises(WrongAnswer):
+        hf.run_sync(catches, state_id="q", on_question=lambda question: "perhaps")
+    with pytest.raises(UsageError, match="raised ZeroDivisionError") as raised:
+        hf.run_sync(catches, state_id="q", on_question=raises)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert StateStatus.AWAITING is hf.show("q").header.status
+    assert 1 == len(hf.questions())
+    hf.answer("q", True)
+    assert "True" == hf.run_sync(catches, state_id="q")
 
 
 @agent

@@ -342,12 +342,12 @@ def test_nothing_of_a_deleted_state_is_left_in_any_table(backend: SQLiteStateBac
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        ("list_newest", "SCAN states USING INDEX states_by_age"),
-        ("list_by_status", "SEARCH states USING INDEX states_by_status (status=?)"),
-        ("list_by_pipeline", "SEARCH states USING INDEX states_by_pipeline (pipeline_name=?)"),
-        ("list_by_tag", "SEARCH first USING PRIMARY KEY (tag=?)"),
+        ("list_newest", "SEARCH states USING INDEX states_by_age (created_at<?)"),
+        ("list_by_status", "SEARCH states USING INDEX states_by_status (status=? AND created_at<?)"),
+        ("list_by_pipeline", "SEARCH states USING INDEX states_by_pipeline (pipeline_name=? AND created_at<?)"),
+        ("list_by_tag", "SEARCH first USING PRIMARY KEY (tag=? AND (created_at,state)<(?,?))"),
         ("find_header", "SEARCH states USING INDEX sqlite_autoindex_states_1 (state_id=?)"),
-        ("list_by_parent", "SEARCH states USING INDEX states_by_parent (parent=?)"),
+        ("list_by_parent", "SEARCH states USING INDEX states_by_parent (parent=? AND created_at<?)"),
         ("read_unforked", "SEARCH records USING INDEX sqlite_autoindex_records_1 (state=? AND seq>?)"),
         ("read_unforked", "SEARCH states USING COVERING INDEX sqlite_autoindex_states_1 (state_id=?)"),
         ("read_fork", "SEARCH spans USING PRIMARY KEY (state=?)"),
@@ -374,7 +374,7 @@ def test_a_query_walks_an_index_and_sorts_nothing(
     other.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     sql = QUERIES[query]
     asked = {"status": None, "pipeline_name": None, "parent": "kelp", "tag": "x", "tags": "[]"}
-    named = {**asked, "state_id": "kelp", "key": 1, "after": 0, "limit": 1}
+    named = {**asked, "state_id": "kelp", "key": 1, "after": 0, "limit": 1, "created_at": 0.0}
     bindings = named if ":" in sql else (None,) * sql.count("?")
     plan = [str(row[3]) for row in other.execute(f"EXPLAIN QUERY PLAN {sql}", bindings).fetchall()]
     other.close()

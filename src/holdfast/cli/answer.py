@@ -9,6 +9,7 @@ import click
 from holdfast.cli.given_json import given_json
 from holdfast.cli.options import command_to_resume, json_option, open_holdfast, store_option
 from holdfast.cli.output import say, say_json, tell
+from holdfast.cli.run import find_modules_beside, header_of
 from holdfast.client import Holdfast
 from holdfast.engine.answer_text import asked, read_answer
 from holdfast.errors import UsageError
@@ -50,6 +51,8 @@ def answer(
 
 
 def _answer(client: Holdfast, state_id: str, value: str | None, at: str | None, by: str) -> Question:
+    # The type that is asked for is declared where the agent is.
+    find_modules_beside((header_of(client, state_id).agent or "").rpartition(":")[0])
     question = client.question(state_id, at)
     if value is not None:
         return client.answer(state_id, read_answer(question, value), by=by, address=question.address)

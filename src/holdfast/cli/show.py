@@ -30,15 +30,16 @@ from holdfast.engine.history_set import HistorySet
 from holdfast.engine.usage_totals import usage_totals
 from holdfast.journal.address import SEPARATOR
 from holdfast.model import EventRecord, EventType, ExecutionStatus, StateStatus, StorageRecord, UsageTotals
+from holdfast.model.words import WaitType
 
 _LONGEST_LABEL = 60
-_KINDS = {
+_KINDS: dict[str, str] = {
     EventType.TOOL_CALL: "tool",
     EventType.LLM_CALL: "llm",
     EventType.AGENT_CALL: "agent",
-    EventType.QUESTION: "asks",
-    EventType.TIMER: "waits",
-    EventType.MESSAGE: "waits",
+    WaitType.QUESTION: "asks",
+    WaitType.TIMER: "waits",
+    WaitType.MESSAGE: "waits",
 }
 _HAS_TAKEN_TIME = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.RETRYING)
 
@@ -158,7 +159,7 @@ def _row(stem: str, node: CallNode, room: int) -> str:
         return dim(stem + node.label)
     label = cut(node.label, max(room - len(stem), 12))
     space = " " * max(0, room - len(stem) - len(label))
-    kind = _KINDS[EventType(record.address.rpartition(SEPARATOR)[2])].ljust(5)
+    kind = _KINDS[record.address.rpartition(SEPARATOR)[2]].ljust(5)
     has_taken_time = record.status in _HAS_TAKEN_TIME or record.duration_s > 0
     took = duration(record.duration_s) if has_taken_time else ""
     again = f"{node.attempts} attempts  " if node.attempts > 1 else ""

@@ -144,7 +144,7 @@ class Keeping(OpenedStore):
         """The report on states that went or would go, after the artifacts have."""
         collected: Collected | None = None
         why: str | None = None
-        if self.artifacts is not None:
+        if self.artifacts is not None and (self.artifacts.list_artifacts(limit=1) or self.artifacts.pins()):
             without = [each.state_id for each in removed] if is_dry_run else ()
             try:
                 collected = self._collect(self.artifacts, grace=grace, is_dry_run=is_dry_run, without=without)

@@ -97,21 +97,15 @@ class Running(OpenedStore):
         The run is stopped, and can be taken up again, when ``timeout_s`` have passed, at the ``deadline``, when its
         ``budget`` is used up, when ``interrupt_checker`` says so, and with ``handle_signals`` by SIGINT and SIGTERM:
         the first one finishes what is being executed (``on_first_signal`` is called then), the second one does not.
-        ExecutionInterrupted is raised then, or
-        BudgetExceeded. Where it is not known whether a call that is declared ``once`` was executed, OutcomeUnknown is
-        raised, and the state awaits what ``settle`` says.
+        ExecutionInterrupted is raised then, or BudgetExceeded. Where it is not known whether a call that is declared
+        ``once`` was executed, OutcomeUnknown is raised, and the state awaits what ``settle`` says.
 
         A run that has nothing left to do but to wait leaves memory: AwaitingAnswer is raised where it has asked
         something, Awaiting where it waits for a message, or for a time that is more than ``patience_s`` away. Run it
         again when that has come. ``on_question``, a function, plain or async, is given each Question first; what it
         gives is the answer, unless that is None.
         """
-        taken = agent.only_named & _OPTIONS_OF_RUN
-        if taken:
-            raise UsageError(
-                f"The agent {agent.name!r} has the parameter {', '.join(sorted(taken))}, which `run` takes for itself.",
-                "Give the parameter another name.",
-            )
+        _require_other_names(agent)
         values = self._followed()
         run = Run(
             stored=self._stored,
@@ -236,6 +230,15 @@ def new_state_id(name: str) -> str:
         character for character in name if (character.isascii() and character.isalnum()) or character in "-_"
     )
     return f"{readable.strip('-_')[:40] or 'run'}-{secrets.token_hex(6)}"
+
+
+def _require_other_names(agent: Actor[..., Any]) -> None:
+    taken = agent.only_named & _OPTIONS_OF_RUN
+    if taken:
+        raise UsageError(
+            f"The agent {agent.name!r} has the parameter {', '.join(sorted(taken))}, which `run` takes for itself.",
+            "Give the parameter another name.",
+        )
 
 
 def _require_no_loop(verb: str, instead: str) -> None:

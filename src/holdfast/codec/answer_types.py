@@ -102,7 +102,7 @@ def converted(value: Any, wanted: Any) -> Any:
     if wanted is Any or (isinstance(wanted, type) and type(value) is wanted):
         return value
     try:
-        return msgspec.convert(value, wanted, strict=True, from_attributes=True, dec_hook=_made)
+        return msgspec.convert(value, cast("Any", wanted), strict=True, from_attributes=True, dec_hook=_made)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise NotFitting(str(error)) from error
 

@@ -12,7 +12,6 @@ from holdfast.config.model import SETTINGS, RetryOfType
 from holdfast.config.problems import wrong_value
 from holdfast.errors import ConfigurationError, ConfigurationProblem
 from holdfast.model import EventType, RetryConfig
-from holdfast.model.words import ACTOR_TYPES
 
 _EXCEPTIONS = ("retry_on_exceptions", "exclude_exceptions")
 
@@ -25,7 +24,7 @@ def retry_configs(merged: Merged) -> tuple[RetryConfig | None, dict[EventType, R
     """
     problems: list[ConfigurationProblem] = []
     every = _given(merged, "retry", problems)
-    by_type = {kind: _given(merged, f"retry.{kind}", problems) for kind in ACTOR_TYPES}
+    by_type = {kind: _given(merged, f"retry.{kind}", problems) for kind in EventType}
     if problems:
         raise ConfigurationError(tuple(problems))
     return (

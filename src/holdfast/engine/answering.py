@@ -27,7 +27,14 @@ from holdfast.errors import (
 )
 from holdfast.journal.address import matching, nearest, nearest_ends
 from holdfast.journal.lifecycle import SETTLED
-from holdfast.journal.waits import answer_name, is_question, message_name, noted_waiting
+from holdfast.journal.waits import (
+    answer_name,
+    is_message,
+    is_question,
+    message_name,
+    noted_waiting,
+    taken_letters,
+)
 from holdfast.model import EventRecord, ExecutionStatus, StateHeader, StateStatus
 from holdfast.model.letters import Letter
 from holdfast.model.waits import Ended, Question
@@ -103,21 +110,41 @@ class Inbox:
                 "Give this one another key.",
             )
 
+    def has_come(self, header: StateHeader, now: float) -> bool:
+        """Whether anything that a state waits for is there, so that it can go on."""
+        waiting = noted_waiting(header)
+        if waiting.due_at and waiting.due_at <= now:
+            return True
+        letters = {letter.name for letter in self._backend.letters(header.state_id)}
+        if not letters:
+            return False
+        taken: set[str] | None = None
+        for record in self._waiting(header):
+            if is_question(record.address):
+                if answer_name(record) in letters:
+                    return True
+            elif (topic := asked_in(self._stored, record).get("topic")) is not None:
+                if taken is None:
+                    taken = taken_letters(JournalReader(self._backend, self._stored, header).history()[0])
+                if any(is_message(name, topic) for name in letters - taken):
+                    return True
+        return False
+
     def _all_waiting(self) -> Iterator[StateHeader]:
         for status in _WAITING:
             yield from self._backend.list_states(status=status, limit=sys.maxsize)
 
-    def _asked(self, header: StateHeader) -> list[EventRecord]:
-        """The records of the questions that a state asks, answered or not."""
+    def _waiting(self, header: StateHeader) -> list[EventRecord]:
+        """The records of what a state waits for."""
         reader = JournalReader(self._backend, self._stored, header)
         found = (record for seq in noted_waiting(header).records for record in reader.window(seq - 1, 1))
         return [
-            record
-            for record in found
-            if isinstance(record, EventRecord)
-            and record.status is ExecutionStatus.AWAITING
-            and is_question(record.address)
+            record for record in found if isinstance(record, EventRecord) and record.status is ExecutionStatus.AWAITING
         ]
+
+    def _asked(self, header: StateHeader) -> list[EventRecord]:
+        """The records of the questions that a state asks, answered or not."""
+        return [record for record in self._waiting(header) if is_question(record.address)]
 
     def _find(self, header: StateHeader, address: str | None) -> EventRecord | None:
         """The question that is meant; None where the state asks nothing, or not that."""

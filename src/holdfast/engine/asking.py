@@ -20,10 +20,11 @@ from holdfast.engine.threads import wait_for
 from holdfast.engine.waiting import Awaited, WaitEnd
 from holdfast.engine.waits import Arrived
 from holdfast.errors import DeadlinePassed, EventFailed, QuestionWithdrawn, UsageError, WrongAnswer
-from holdfast.journal.address import label
+from holdfast.journal.address import SEPARATOR, label
 from holdfast.journal.waits import answer_name, is_message
-from holdfast.model import EventRecord, EventType
-from holdfast.model.waits import Ended
+from holdfast.model import EventRecord, InterruptReason, InterruptSignal, StateStatus
+from holdfast.model.waits import Ended, Question
+from holdfast.model.words import WaitType
 
 T = TypeVar("T")
 
@@ -34,9 +35,9 @@ class WaitActor(Actor[..., Any]):
     is_wait = True
     is_plain = False
 
-    def __init__(self, name: str, event_type: EventType) -> None:
-        self.event_type = event_type
+    def __init__(self, name: str, kind: WaitType) -> None:
         super().__init__(name=name)
+        self.suffix = f"{SEPARATOR}{kind}"
 
     def begin(self, scope: Scope, awaited: Awaited, plain: dict[str, Any], key: str | None) -> Coroutine[Any, Any, Any]:
         """The call, whose address is taken now."""
@@ -46,9 +47,9 @@ class WaitActor(Actor[..., Any]):
         return perform_call(scope, call)
 
 
-_QUESTION = WaitActor("ask", EventType.QUESTION)
-_TIMER = WaitActor("sleep", EventType.TIMER)
-_MESSAGE = WaitActor("message", EventType.MESSAGE)
+_QUESTION = WaitActor("ask", WaitType.QUESTION)
+_TIMER = WaitActor("sleep", WaitType.TIMER)
+_MESSAGE = WaitActor("message", WaitType.MESSAGE)
 
 
 class _Limited(Awaited):
@@ -86,19 +87,21 @@ class _Asked(_Limited):
         super().__init__(deadline, default)
         self._wanted = wanted
 
-    async def ask_here(self, live: LiveState, record: EventRecord) -> WaitEnd | None:
+    async def ask_here(self, scope: Scope, record: EventRecord) -> WaitEnd | None:
+        live, said = scope.live, None
         if live.on_question is None:
             return None
         question = question_of(live.stored, live.state_id, record)
-        said = live.on_question(question)
-        if inspect.isawaitable(said):
-            said = await said
         try:
+            said = live.on_question(question)
+            if inspect.isawaitable(said):
+                said = await said
             return WaitEnd(Ended.ANSWERED, fitting_answer(question, self._wanted, said), by="on_question")
-        except WrongAnswer:
-            if said is None:
+        except Exception as error:
+            if said is None and isinstance(error, WrongAnswer):
                 return None  # It has no answer: somebody else may.
-            raise
+            await _refuse(scope, question, error)
+            raise AssertionError("a run that is left goes no further") from error
 
     def end_by(self, live: LiveState, record: EventRecord, letters: Sequence[Arrived], is_due: bool) -> WaitEnd | None:
         name = answer_name(record)
@@ -122,6 +125,21 @@ class _Asked(_Limited):
                 Ended.ANSWERED, error=EventFailed(record.address, refused.why), by=text.by, letter=letter.name
             )
         return WaitEnd(Ended.ANSWERED, value, by=text.by, letter=letter.name)
+
+
+async def _refuse(scope: Scope, question: Question, error: Exception) -> None:
+    """Leave the run with its question open. Raised inside it, the code might take this for an outcome."""
+    if not isinstance(error, WrongAnswer):
+        cause, error = (
+            error,
+            UsageError(
+                f"`on_question` raised {type(error).__name__}: {error}, when it was asked {question.prompt!r}.",
+                "The question is still open: mend the function, or answer with `answer`, and run again.",
+            ),
+        )
+        error.__cause__ = cause
+    signal = InterruptSignal(InterruptReason.WAITING, "What `on_question` said is no answer.", is_graceful=True)
+    await scope.live.stopper.stop_here(scope, signal, StateStatus.AWAITING, error)
 
 
 class _Sent(_Limited):

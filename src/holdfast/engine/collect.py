@@ -73,8 +73,6 @@ class Collector:
         listed = list(_pages(self._artifacts))
         pins = self._artifacts.pins()
         self._require_all_stores(pins)
-        if not listed and not pins:
-            return Collected(deleted=[], named=0, held=0, young=0, is_dry_run=is_dry_run)
         named = self._named_by_all()
         found = unnamed(listed, named, put_before)
         pinning = pins_on(found, pins)

@@ -102,8 +102,9 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if call.address == live.resume_from_address:
             live.resume_from_address = None
         record = live.history.latest.get(call.address)
+        execute = perform_wait if call.actor.is_wait else _execute
         if record is None and live.mode is ReplayMode.NORMAL:
-            return await _execute(scope, call, encoded, pending, None)
+            return await execute(scope, call, encoded, pending, None)
         decision = decide(
             live.mode,
             None if record is None else record.status,
@@ -121,7 +122,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             return await rehearse_agent(scope, call, record, encoded)
         if live.rehearsal is not None:
             raise await live.rehearsal.missing(scope, call)
-        return await _execute(scope, call, encoded, pending, record)
+        return await execute(scope, call, encoded, pending, record)
     finally:
         live.under_way -= 1
         if live.is_stopping:
@@ -148,8 +149,6 @@ async def _execute(
     scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
 ) -> Any:
     live, actor, clock = scope.live, call.actor, scope.live.clock
-    if actor.is_wait:
-        return await perform_wait(scope, call, encoded, pending, record)
     had_inside = record is not None and call.address in live.history.started
     if record is not None and (found := await _go_on(scope, call, encoded, record)) is not None:
         return found.result

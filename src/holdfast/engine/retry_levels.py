@@ -11,7 +11,6 @@ from holdfast.codec.retry_settings import from_plain, to_plain
 from holdfast.errors import UsageError
 from holdfast.journal.retry import effective
 from holdfast.model import EventType, RetryConfig, StateMetadata
-from holdfast.model.words import ACTOR_TYPES
 
 _SETTING = "retry"
 
@@ -59,6 +58,6 @@ class RetryLevels:
 def _event_type(key: object) -> EventType:
     """The type that is meant: a member, its text, or the class of actor that it is of."""
     key = getattr(key, "event_type", key)
-    if key not in ACTOR_TYPES:
-        raise UsageError(f"{key!r} is no type of actor.", f"Use one of {', '.join(ACTOR_TYPES)}.")
+    if key not in list(EventType):
+        raise UsageError(f"{key!r} is no type of actor.", f"Use one of {', '.join(EventType)}.")
     return EventType(cast(str, key))

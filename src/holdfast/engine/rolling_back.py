@@ -127,7 +127,7 @@ def _undo_of(record: EventRecord) -> Actor[..., Any]:
         raise UsageError(
             f"{record.address} cannot be undone: its input is not recorded.", "Undo by hand what the run has done."
         )
-    actor = with_undo.get((address.name, address.event_type, record.details.undo))
+    actor = with_undo.get((address.name, EventType(address.event_type), record.details.undo))
     if actor is None or actor.undo is None:
         raise UsageError(
             f"{record.address} is undone by {record.details.undo!r}, and no actor {address.name!r} with an undo is "

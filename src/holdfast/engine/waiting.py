@@ -44,7 +44,7 @@ class Awaited:
         """When the waiting ends at the latest; 0: never."""
         return 0.0
 
-    async def ask_here(self, live: LiveState, record: EventRecord) -> WaitEnd | None:
+    async def ask_here(self, scope: Scope, record: EventRecord) -> WaitEnd | None:
         """What somebody in this process says at once."""
         return None
 
@@ -68,7 +68,7 @@ async def perform_wait(
     if record is None or record.status is not ExecutionStatus.AWAITING or changed(live, call, record, encoded):
         record = await _begin(scope, call, encoded, pending, record, awaited)
     try:
-        end = await awaited.ask_here(live, record)
+        end = await awaited.ask_here(scope, record)
         while end is None:
             is_due = _is_due(live, record)
             end = awaited.end_by(live, record, await waits_of(live).letters(), is_due)

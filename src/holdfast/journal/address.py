@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.errors import InvalidAddress
 from holdfast.model import EventType
+from holdfast.model.words import WaitType
 
 SEPARATOR = "::"
 
@@ -42,7 +43,7 @@ class Address(msgspec.Struct, frozen=True):
     """An address taken apart."""
 
     segments: tuple[Segment, ...]
-    event_type: EventType
+    event_type: EventType | WaitType
 
     @property
     def name(self) -> str:
@@ -89,10 +90,10 @@ def parse(address: str) -> Address:
         raise InvalidAddress(address, f"it does not end in {', '.join(_EVENT_TYPES)}")
     if not path:
         raise InvalidAddress(address, "it names no call before the event type")
-    return Address(tuple(_parse_segment(text, address) for text in path), EventType(event_type))
+    return Address(tuple(_parse_segment(text, address) for text in path), _EVENT_TYPES[event_type])
 
 
-_EVENT_TYPES = tuple(str(event_type) for event_type in EventType)
+_EVENT_TYPES: dict[str, EventType | WaitType] = {str(kind): kind for kind in (*EventType, *WaitType)}
 
 
 def _parse_segment(text: str, address: str) -> Segment:

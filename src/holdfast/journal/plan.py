@@ -9,6 +9,7 @@ from holdfast.journal.history import History
 from holdfast.journal.lifecycle import SETTLED
 from holdfast.journal.new_timeline import NewTimeline
 from holdfast.model import EventRecord, EventType, ExecutionStatus, PlannedCalls, RerunPlan
+from holdfast.model.words import WaitType
 
 
 def plan_of(before: History, new: NewTimeline, once: Collection[tuple[str, EventType]] = ()) -> RerunPlan:
@@ -44,7 +45,7 @@ def plan_of(before: History, new: NewTimeline, once: Collection[tuple[str, Event
 
 
 def _by_actor(records: Iterable[EventRecord], once: Collection[tuple[str, EventType]]) -> tuple[PlannedCalls, ...]:
-    sums: dict[tuple[str, EventType], tuple[int, float]] = {}
+    sums: dict[tuple[str, EventType | WaitType], tuple[int, float]] = {}
     for record in records:
         address = parse(record.address)
         actor = (address.name, address.event_type)

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from holdfast.journal.history import History
-from holdfast.model import EventRecord, EventType, ExecutionStatus
+from holdfast.model import EventRecord, ExecutionStatus
 from holdfast.model.header import StateHeader
 from holdfast.model.metadata import StateMetadata
-from holdfast.model.waits import WAITS, Waiting
+from holdfast.model.waits import Waiting
+from holdfast.model.words import WaitType
 
-_SUFFIXES = tuple(f"::{kind}" for kind in WAITS)
-_QUESTION = f"::{EventType.QUESTION}"
+_SUFFIXES = tuple(f"::{kind}" for kind in WaitType)
+_QUESTION = f"::{WaitType.QUESTION}"
 
 
 def is_wait(address: str) -> bool:

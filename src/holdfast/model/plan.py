@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.model.readable_time import readable_time
-from holdfast.model.words import EventType
+from holdfast.model.words import EventType, WaitType
 
 
 class PlannedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of one actor, as they are recorded."""
 
     actor: str
-    event_type: EventType
+    event_type: EventType | WaitType
     calls: int
     duration_s: float
     """How long they took, all together."""

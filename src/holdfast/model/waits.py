@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-
-from holdfast.model.words import EventType
-
-WAITS: Final = frozenset({EventType.QUESTION, EventType.TIMER, EventType.MESSAGE})
-"""The kinds of events that wait."""
 
 
 class Ended(StrEnum):

@@ -6,21 +6,22 @@ from enum import StrEnum
 
 
 class EventType(StrEnum):
-    """What kind of event it is; the last part of its address. Most call an actor, the last three wait."""
+    """What kind of actor an event calls; the last part of its address."""
 
     TOOL_CALL = "tool_call"
     LLM_CALL = "llm_call"
     AGENT_CALL = "agent_call"
+
+
+class WaitType(StrEnum):
+    """What an event waits for that calls no actor; the last part of its address."""
+
     QUESTION = "question"
-    """A person is asked something."""
+    """A person is to answer."""
     TIMER = "timer"
-    """Time is to pass."""
+    """A time is to come."""
     MESSAGE = "message"
     """A message is to come from outside."""
-
-
-ACTOR_TYPES = (EventType.TOOL_CALL, EventType.LLM_CALL, EventType.AGENT_CALL)
-"""The kinds of events that call an actor."""
 
 
 class ExecutionStatus(StrEnum):

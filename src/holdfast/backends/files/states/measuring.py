@@ -17,6 +17,7 @@ from holdfast.backends.files.states.seeing import state_folder
 from holdfast.backends.files.states.segments import segments_in
 from holdfast.backends.files.states.standing import OtherState, look
 from holdfast.backends.files.states.store import Store
+from holdfast.backends.files.tree import open_folder
 from holdfast.model import Room, SharedRoom
 
 
@@ -40,6 +41,7 @@ class Measuring:
             if found is None:
                 return None
             size = sum(_length(folder, name) for name in os.listdir(folder) if name != layout.LOCK_FILE)
+            size += _letters_in(folder)
         header = found.standing.header
         shared = tuple(SharedRoom(str(span.key), span.last, self._kept_of(span)) for span in header.bases)
         # Where its key is lost, nobody can share its records under it.
@@ -71,6 +73,16 @@ def _kept_in(folder: int, span: Span) -> int:
         cut = length_up_to(folder, segments[-1], span.state_id, span.last)
         size += _length(folder, segments[-1].name) if cut is None else cut
     return size
+
+
+def _letters_in(folder: int) -> int:
+    letters = open_folder(folder, layout.LETTERS)
+    if letters is None:
+        return 0
+    try:
+        return sum(_length(letters, name) for name in os.listdir(letters))
+    finally:
+        os.close(letters)
 
 
 def _length(folder: int, name: str) -> int:
