@@ -12,6 +12,7 @@ from holdfast.backends.memory import MemoryStateBackend
 from holdfast.backends.memory.artifacts import MemoryArtifactBackend
 from holdfast.backends.sqlite import SQLiteStateBackend
 from holdfast.client import Holdfast, StateView
+from holdfast.client.serving import Served
 from holdfast.codec.left_out import NotStored
 from holdfast.codec.secrets import MissingSecret, Secret
 from holdfast.codec.user_types.registered import register_type
@@ -297,6 +298,7 @@ __all__ = [
     "SQLiteStateBackend",
     "Secret",
     "SecretNeeded",
+    "Served",
     "Settled",
     "SharedRoom",
     "Source",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +133,16 @@ def test_who_says_nothing_takes_the_default_or_leaves_it_open() -> None:
     assert asked(question(), lambda _: "", lambda _: None) is None
     assert 7 == asked(question(has_default=True, default=7), lambda _: " ", lambda _: None)
     assert asked(question(has_default=True, default=7), gone, lambda _: None) is None
+
+
+def test_serve_goes_on_with_what_was_answered_and_ends_with_a_signal(quiz: str) -> None:
+    call("run", quiz, "--id", "q")
+    call("answer", "q", "yes")
+    command = [str(Path(sys.executable).with_name("holdfast")), "serve", "--store", "sqlite:///runs.db"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "Serving" in process.stderr.readline()
+        assert "q waits for an answer\n" == process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert "Ended.\n" == process.stderr.readline()
+    assert 0 == process.returncode

@@ -39,6 +39,7 @@ from holdfast.cli.rerun import rerun
 from holdfast.cli.resume import resume
 from holdfast.cli.roll_back import roll_back
 from holdfast.cli.run import run
+from holdfast.cli.serve import serve
 from holdfast.cli.settle import settle
 from holdfast.cli.show import show
 from holdfast.cli.usage import usage
@@ -143,6 +144,7 @@ for command in (
     questions,
     answer,
     send,
+    serve,
     interrupt,
     settle,
     roll_back,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from holdfast.client.answering import Answering
 from holdfast.client.checking import Checking
-from holdfast.client.deciding import Deciding
 from holdfast.client.keeping import Keeping
 from holdfast.client.looking import Looking
 from holdfast.client.mending import Mending
+from holdfast.client.serving import Serving
 from holdfast.client.travelling import Travelling
 
 
-class Holdfast(Travelling, Checking, Deciding, Answering, Looking, Keeping, Mending):
+class Holdfast(Travelling, Checking, Serving, Looking, Keeping, Mending):
     """A store, and everything that can be done with the states in it.
 
     ``store`` is a URL, a backend object, or None for the configured store (else a SQLite file in the folder

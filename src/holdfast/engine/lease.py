@@ -12,6 +12,7 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,6 +142,8 @@ class LeaseKeeper:
         self._is_alive = False
         self._heard: int | None = None
         """The number of the newest letter of the store that was heard of."""
+        self.told_of_letters: set[Callable[[str], object]] = set()
+        """Who is told at once of letters that are delivered in this process, by the id of the state."""
 
     def keep(self, live: LiveState) -> None:
         with self._lock:
@@ -213,6 +216,8 @@ class LeaseKeeper:
         for live in states:
             if live.waits is not None:
                 live.waits.notice_from_anywhere()
+        for tell in tuple(self.told_of_letters):
+            tell(state_id)
 
     def renew(self, states: list[LiveState]) -> None:
         """Renew the leases of these states; those that are lost are told so, and written no more."""

@@ -33,6 +33,10 @@ ROLLED_BACK = "rolled_back"
 """What is noted as the reason of a state whose effects were undone: it does not go on from there."""
 
 
+SHUT_DOWN = "shut_down"
+"""The reason of a state that a supervisor was running when it ended: the next one goes on with it."""
+
+
 class InterruptSignal(msgspec.Struct, frozen=True):
     """A wish to stop a run, as a checker may give it."""
 
