@@ -26,6 +26,7 @@ import one_run_normal
 import parts
 import rehearsal
 import replay
+import serving
 import slow_disk
 import trials
 import values
@@ -47,6 +48,7 @@ MEASUREMENTS = {
     "file-store": file_store.measure,
     "listing": listing.measure,
     "interrupt": interrupt.measure,
+    "serving": serving.measure,
     "cleanup": cleanup.measure,
 }
 
