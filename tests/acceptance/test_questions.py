@@ -370,6 +370,13 @@ def test_on_question_answers_in_the_process() -> None:
     assert "published" == hf.run_sync(publish, "kelp", state_id="q")
 
 
+def test_on_question_is_not_asked_what_was_answered_before() -> None:
+    hf = Holdfast(MemoryStateBackend())
+    asked(hf, publish, "kelp")
+    hf.answer("q", True)
+    assert "published" == hf.run_sync(publish, "kelp", state_id="q", on_question=lambda question: False)
+
+
 def test_on_question_may_have_no_answer() -> None:
     hf = Holdfast(MemoryStateBackend())
     asked(hf, publish, "kelp", on_question=lambda question: None)

@@ -11,7 +11,6 @@ import msgspec
 from holdfast.client.running import Running
 from holdfast.engine.actors import Actor
 from holdfast.engine.bus import EventBus
-from holdfast.engine.lease import is_dead
 from holdfast.engine.replacement import NOTHING
 from holdfast.engine.usage_totals import usage_totals
 from holdfast.model import InterruptReason, InterruptSignal, UsageTotals
@@ -38,7 +37,7 @@ class Deciding(Running):
         self._header(state_id)
         signal = InterruptSignal(str(reason), message, by, is_graceful=finish)
         holder = self.backend.leave_wish(state_id, msgspec.json.encode(signal).decode())
-        return holder is not None and (self._writer.keeper.is_keeping(holder) or not is_dead(holder))
+        return self._writer.keeper.may_write(holder)
 
     def settle(
         self,

@@ -14,6 +14,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, cast
 
 import msgspec
@@ -21,10 +22,9 @@ import msgspec
 from holdfast.client.answering import Answering
 from holdfast.client.deciding import Deciding
 from holdfast.engine.clock import SYSTEM_CLOCK
-from holdfast.engine.lease import is_dead
 from holdfast.errors import Awaiting, BackendUnavailable, ExecutionInterrupted, HoldfastError, LeaseHeld, UsageError
 from holdfast.journal.waits import noted_waiting
-from holdfast.model import Holder, StateHeader, StateStatus
+from holdfast.model import StateHeader, StateStatus
 from holdfast.model.interrupts import SHUT_DOWN
 
 log = logging.getLogger("holdfast.serving")
@@ -37,7 +37,6 @@ LOOK_AT_ALL_S = 60.0
 """How often all states that wait are looked at: other processes may have left some that wait for a time."""
 PATIENCE_S = 1.0
 """How near a time must be for a run to keep its place."""
-_PAGE = 500
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -128,10 +127,9 @@ class _Supervisor:
             self._woken.clear()
 
     def _headers(self, status: StateStatus) -> Iterator[StateHeader]:
-        last: StateHeader | None = None
-        while page := self._backend.list_states(status=status, before=last, limit=_PAGE):
-            yield from page
-            last = page[-1]
+        from holdfast.engine.cleaning import pages
+
+        return chain.from_iterable(pages(self._backend, status))
 
     def _look_at_waiting(self) -> None:
         """Note when the states that wait for a time are due. A supervisor that ended may have left others."""
@@ -147,7 +145,7 @@ class _Supervisor:
 
     def _look_at_running(self) -> None:
         for header in self._headers(StateStatus.RUNNING):
-            if header.state_id not in self._running and not self._is_alive(header.holder):
+            if header.state_id not in self._running and not self._keeper.may_write(header.holder):
                 self._wanted[header.state_id] = None
 
     def _hear(self) -> None:
@@ -195,7 +193,7 @@ class _Supervisor:
 
     def _can_go_on(self, state_id: str) -> bool:
         header = self._backend.find_state(state_id)
-        if header is None or header.damage is not None or self._is_alive(header.holder):
+        if header is None or header.damage is not None or self._keeper.may_write(header.holder):
             return False
         match header.status:
             case StateStatus.RUNNING:
@@ -206,9 +204,6 @@ class _Supervisor:
                 return self._inbox.has_come(header, SYSTEM_CLOCK.now())
             case _:
                 return False
-
-    def _is_alive(self, holder: Holder | None) -> bool:
-        return holder is not None and (self._keeper.is_keeping(holder) or not is_dead(holder))
 
     def _note_due(self, state_id: str) -> None:
         try:

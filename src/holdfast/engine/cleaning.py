@@ -18,11 +18,11 @@ from datetime import datetime
 import msgspec
 
 from holdfast.backends.contract import Claim, Grant, StateBackend
-from holdfast.engine.lease import is_dead, new_holder, takeover
+from holdfast.engine.lease import new_holder, takeover
 from holdfast.engine.progress import Told
 from holdfast.engine.writer import Writer
 from holdfast.journal.retention import Candidate, Decision, candidate, decide
-from holdfast.model import Holder, Lease, Removed, Retention, StateHeader
+from holdfast.model import Holder, Lease, Removed, Retention, StateHeader, StateStatus
 
 _PAGE = 500
 _MOST_AT_ONCE = 40
@@ -64,7 +64,7 @@ class Cleaning:
             for header, room in zip(page, rooms, strict=True):
                 # A page may begin with states of the one before it, and what was just deleted takes no room.
                 if room is not None and header.state_id not in found:
-                    is_held = self._is_alive(header.holder)
+                    is_held = self._keeper.may_write(header.holder)
                     found[header.state_id] = candidate(header, room, retention, is_held=is_held)
         return Plan(decide(list(found.values()), retention, now))
 
@@ -118,7 +118,7 @@ class Cleaning:
             for place, grant in answers:
                 if grant is None:
                     continue
-                if grant.held_by is not None and not self._is_alive(grant.held_by):
+                if grant.held_by is not None and not self._keeper.may_write(grant.held_by):
                     again[place] = takeover(claims[place], grant)
                 else:
                     claimed.append((place, grant))
@@ -128,17 +128,13 @@ class Cleaning:
 
     def is_in_use(self) -> bool:
         """Whether somebody runs a state of the store, or may."""
-        return any(self._is_alive(header.holder) for page in pages(self._backend) for header in page)
-
-    def _is_alive(self, holder: Holder | None) -> bool:
-        """Whether a holder may write yet; a state that this process has open counts, in whatever form."""
-        return holder is not None and (self._keeper.is_keeping(holder) or not is_dead(holder))
+        return any(self._keeper.may_write(header.holder) for page in pages(self._backend) for header in page)
 
 
-def pages(backend: StateBackend) -> Iterator[list[StateHeader]]:
-    """All states of a store, the newest first, some at a time."""
+def pages(backend: StateBackend, status: StateStatus | None = None) -> Iterator[list[StateHeader]]:
+    """All states of a store, or those of a status, the newest first, some at a time."""
     last: StateHeader | None = None
-    while page := backend.list_states(before=last, limit=_PAGE):
+    while page := backend.list_states(status=status, before=last, limit=_PAGE):
         yield page
         last = page[-1]
 

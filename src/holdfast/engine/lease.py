@@ -157,6 +157,10 @@ class LeaseKeeper:
         with self._lock:
             return holder.token in self._states
 
+    def may_write(self, holder: Holder | None) -> bool:
+        """Whether a holder may write its state yet; one that this process has open counts, in whatever form."""
+        return holder is not None and (self.is_keeping(holder) or not is_dead(holder))
+
     def drop(self, live: LiveState) -> None:
         with self._lock:
             self._states.pop(live.holder.token, None)
@@ -193,7 +197,7 @@ class LeaseKeeper:
 
     def hear(self, states: list[LiveState]) -> None:
         """Tell those of these states that wait for letters when one may have come."""
-        waiting = [live for live in states if live.waits is not None and live.waits.listens]
+        waiting = [live for live in states if live.waits is not None]
         if not waiting:
             return
         is_first, arrived = self._heard is None, set[str]()

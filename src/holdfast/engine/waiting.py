@@ -67,19 +67,26 @@ async def perform_wait(
         _go_on(scope, call, encoded, record)
     if record is None or record.status is not ExecutionStatus.AWAITING or changed(live, call, record, encoded):
         record = await _begin(scope, call, encoded, pending, record, awaited)
+    waits = waits_of(live)
     try:
-        end = await awaited.ask_here(scope, record)
+        noticed = waits.noticed
+        # What was said before counts, whoever would be asked here.
+        end = await _end_now(live, record, awaited) or await awaited.ask_here(scope, record)
         while end is None:
-            is_due = _is_due(live, record)
-            end = awaited.end_by(live, record, await waits_of(live).letters(), is_due)
-            if end is None:
-                await waits_of(live).until_noticed(scope, record)
+            await waits.until_noticed(scope, record, noticed)
+            noticed = waits.noticed
+            end = await _end_now(live, record, awaited)
     except asyncio.CancelledError:
         if not live.is_stopping and live.lease is not None and live.can_be_left:
             # The code waits for it no longer, and so nobody need answer.
             await _write(scope, call, record, ExecutionStatus.CANCELLED, details=None)
         raise
     return await _end(scope, call, record, end)
+
+
+async def _end_now(live: LiveState, record: EventRecord, awaited: Awaited) -> WaitEnd | None:
+    letters = await waits_of(live).letters()
+    return awaited.end_by(live, record, letters, _is_due(live, record))
 
 
 def _is_due(live: LiveState, record: EventRecord) -> bool:

@@ -56,13 +56,10 @@ class Waits:
         self._letters: list[Letter] = []
         self._newest = 0
         self._taken: set[str] | None = None
+        self.noticed = 0
+        """How often something may have come. Whoever has looked, and sees that it grew since, looks again."""
         self._timer: asyncio.TimerHandle | None = None
         self._note: asyncio.TimerHandle | None = None
-
-    @property
-    def listens(self) -> bool:
-        """Whether anything is waited for."""
-        return bool(self._open)
 
     async def letters(self) -> list[Arrived]:
         """The letters that no wait has taken yet, in the order of their coming."""
@@ -95,6 +92,7 @@ class Waits:
 
     def notice(self) -> None:
         """Something may have come: everybody who waits looks. Called on the loop of the run."""
+        self.noticed += 1
         for each in self._open.values():
             if not each.future.done():
                 each.future.set_result(None)
@@ -105,10 +103,13 @@ class Waits:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self.notice)
 
-    async def until_noticed(self, scope: Scope, record: EventRecord) -> None:
-        """Wait until something may have come for this wait, or its time has. A run that can only wait is left."""
+    async def until_noticed(self, scope: Scope, record: EventRecord, noticed: int) -> None:
+        """Wait until something may have come for this wait since then, or its time has. A run that can only wait is
+        left."""
         live = self._live
         assert live.loop is not None
+        if noticed != self.noticed:
+            return
         future: asyncio.Future[None] = live.loop.create_future()
         self._open[record.address] = _Open(record, future)
         due_at = record.details.due_at if record.details is not None else 0.0
