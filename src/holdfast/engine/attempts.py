@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.engine.failures import causes_of
-from holdfast.engine.live import failure_of
+from holdfast.engine.failures import causes_of, failure_of
 from holdfast.engine.notices import tell
 from holdfast.engine.scope import Scope, Start
 from holdfast.engine.stopping import cancel, leave_behind, log, tasks_inside

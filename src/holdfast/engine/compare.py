@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.drift import changed
-from holdfast.engine.failures import recorded_error
+from holdfast.engine.failures import failure_of, recorded_error
 from holdfast.engine.handlers import run_handler
-from holdfast.engine.live import failure_of
 from holdfast.engine.replacement import NOTHING
 from holdfast.engine.scope import Scope
 from holdfast.errors import NotRecorded

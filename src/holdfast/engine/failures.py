@@ -1,14 +1,18 @@
-"""Where failures come from and what they pass on, and recorded failures raised again."""
+"""Where failures come from and what they pass on, what is recorded of them, and recorded ones raised again."""
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Collection
 from typing import Any, cast
 
 from holdfast.codec import values
+from holdfast.codec.secret_search import secrets_of_error
+from holdfast.codec.secrets import scrubbed
 from holdfast.codec.user_types.exceptions import RECORDED_TRACEBACK
 from holdfast.engine.scope import Scope
-from holdfast.errors import ValueNotReadable
-from holdfast.model import EventRecord
+from holdfast.errors import ValueNotReadable, ValueNotStorable
+from holdfast.model import EventRecord, Failure
 
 _ADDRESS = "_holdfast_address"
 
@@ -57,3 +61,24 @@ def recorded_error(record: EventRecord) -> Any:
     if isinstance(error, BaseException):
         error.__dict__[RECORDED_TRACEBACK] = record.error.traceback
     return error
+
+
+def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
+    """What is recorded of an exception, with a mask in place of every secret."""
+    secrets = {*secrets, *secrets_of_error(error)}
+    try:
+        value = values.encode_failure(error, secrets)
+    except ValueNotStorable:
+        value = None
+    kind = type(error)
+    return Failure(
+        type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
+        message=_as_utf8(scrubbed(str(error), secrets)),
+        traceback=_as_utf8(scrubbed("".join(traceback.format_exception(error)), secrets)),
+        value=value,
+    )
+
+
+def _as_utf8(text: str) -> str:
+    """Text as a record can hold it: an exception may speak of what is no text, such as the name of a file."""
+    return text.encode("utf-8", "backslashreplace").decode()

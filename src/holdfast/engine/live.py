@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-import traceback
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,20 +17,19 @@ import msgspec
 
 from holdfast.artifacts.stored_values import Pending, StoredValues
 from holdfast.backends.contract import Append, StateUpdate
-from holdfast.codec import frames, values
-from holdfast.codec.secret_search import secrets_of_error
-from holdfast.codec.secrets import scrubbed
+from holdfast.codec import frames
 from holdfast.engine.bus import EventBus
 from holdfast.engine.clock import SYSTEM_CLOCK, Clock
 from holdfast.engine.lease import mark_ended, new_holder
 from holdfast.engine.rehearsal import Rehearsal
 from holdfast.engine.retry_levels import RetryLevels
+from holdfast.engine.savings import Savings
 from holdfast.engine.scope import Scope, Start
 from holdfast.engine.stopping import Stopper
 from holdfast.engine.validation import ValidationReport
 from holdfast.engine.watching import Watch
 from holdfast.engine.writer import Writer
-from holdfast.errors import BackendError, HoldfastError, ValueNotStorable
+from holdfast.errors import BackendError, HoldfastError
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
 from holdfast.journal.tally import Tally
@@ -160,7 +158,7 @@ class LiveState:
         """Called when a signal has stopped the run gracefully: a person may want to know that it takes a while."""
         self.tally: Tally | None = None
         """What of its budget the run has used, where it has one."""
-        self.saved = Saved()
+        self.saved = Savings()
         """What replay has saved in this process."""
         self.waits: Waits | None = None
         """What the run waits for outside of itself, from its first wait on."""
@@ -326,7 +324,7 @@ class LiveState:
     def metadata_to_keep(self) -> StateMetadata:
         """The same, for whoever writes it: from then on saving is counted anew."""
         metadata = self.metadata_with_saved()
-        self.saved = Saved()
+        self.saved = Savings()
         return metadata
 
     @property
@@ -434,46 +432,5 @@ class LiveState:
             raise
 
 
-class Saved(msgspec.Struct):
-    """What model calls had used that were given again instead of being executed."""
-
-    calls: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-
-    def note(self, details: Details) -> None:
-        """Take note of the details of a record that was given again."""
-        if details.usage is not None:
-            self.calls += 1
-            self.tokens += details.usage.tokens
-            self.cost += details.usage.cost
-
-    def added_to(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """What was saved before, and this."""
-        sums = {name: getattr(self, name) + before.get(name, 0) for name in self.__struct_fields__}
-        return {name: amount for name, amount in sums.items() if amount}
-
-
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
-
-
-def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
-    """What is recorded of an exception, with a mask in place of every secret."""
-    secrets = {*secrets, *secrets_of_error(error)}
-    try:
-        value = values.encode_failure(error, secrets)
-    except ValueNotStorable:
-        value = None
-    kind = type(error)
-    return Failure(
-        type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
-        message=_as_utf8(scrubbed(str(error), secrets)),
-        traceback=_as_utf8(scrubbed("".join(traceback.format_exception(error)), secrets)),
-        value=value,
-    )
-
-
-def _as_utf8(text: str) -> str:
-    """Text as a record can hold it: an exception may speak of what is no text, such as the name of a file."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -23,9 +23,9 @@ from holdfast.engine.compare import compare
 from holdfast.engine.drift import check_ended, check_given, check_going_on, check_new
 from holdfast.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from holdfast.engine.event_details import details_of, details_of_failure
-from holdfast.engine.failures import can_be_raised, causes_of, mark_failed, recorded_error
+from holdfast.engine.failures import can_be_raised, causes_of, failure_of, mark_failed, recorded_error
 from holdfast.engine.handlers import run_handler
-from holdfast.engine.live import LiveState, failure_of
+from holdfast.engine.live import LiveState
 from holdfast.engine.notices import tell
 from holdfast.engine.opening import take_lease
 from holdfast.engine.rehearse import rehearse_agent

@@ -10,7 +10,8 @@ from holdfast.artifacts.stored_values import Encoded, StoredValues
 from holdfast.backends.contract import StateUpdate
 from holdfast.engine.bus import EventBus
 from holdfast.engine.effects import kept_details, said_of
-from holdfast.engine.live import LiveState, failure_of
+from holdfast.engine.failures import failure_of
+from holdfast.engine.live import LiveState
 from holdfast.engine.opening import take_lease
 from holdfast.engine.reading import read_history
 from holdfast.engine.replacement import NOTHING

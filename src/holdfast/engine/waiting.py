@@ -11,8 +11,8 @@ import msgspec
 from holdfast.artifacts.stored_values import Pending
 from holdfast.backends.contract import StateUpdate
 from holdfast.engine.drift import changed, check_going_on, check_new
-from holdfast.engine.failures import mark_failed
-from holdfast.engine.live import LiveState, failure_of
+from holdfast.engine.failures import failure_of, mark_failed
+from holdfast.engine.live import LiveState
 from holdfast.engine.notices import tell
 from holdfast.engine.opening import take_lease
 from holdfast.engine.scope import Scope, Start
