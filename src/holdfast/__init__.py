@@ -21,10 +21,12 @@ from holdfast.engine.answer_text import ask_in_terminal
 from holdfast.engine.asking import ask, sleep, sleep_until, wait_for_message
 from holdfast.engine.bus import EventBus
 from holdfast.engine.checked import Checked
+from holdfast.engine.checkpoint_here import save_checkpoint
 from holdfast.engine.collect import Collected
 from holdfast.engine.effects import current_event
 from holdfast.engine.event import ExecutionEvent, ExecutionResult
 from holdfast.engine.history_set import HistorySet
+from holdfast.engine.saying_progress import progress
 from holdfast.engine.snapshot import StateSnapshot
 from holdfast.engine.state import ExecutionState
 from holdfast.engine.usage_hooks import register_usage
@@ -98,7 +100,11 @@ from holdfast.model import (
     Base,
     Budget,
     Checkpoint,
+    CheckpointFrequency,
+    CheckpointNote,
+    CheckpointPolicy,
     CheckpointRecord,
+    CheckpointTrigger,
     Cleanup,
     Content,
     CurrentEvent,
@@ -131,10 +137,13 @@ from holdfast.model import (
     ModelUsage,
     NotChecked,
     OnDrift,
+    OnSaveError,
     Outcome,
     Part,
     Pin,
     PlannedCalls,
+    Progress,
+    ProgressSource,
     Record,
     Recovered,
     RehearsalReport,
@@ -197,7 +206,11 @@ __all__ = [
     "BudgetExceeded",
     "Checked",
     "Checkpoint",
+    "CheckpointFrequency",
+    "CheckpointNote",
+    "CheckpointPolicy",
     "CheckpointRecord",
+    "CheckpointTrigger",
     "Claim",
     "Cleanup",
     "Collected",
@@ -273,6 +286,7 @@ __all__ = [
     "NotRecorded",
     "NotStored",
     "OnDrift",
+    "OnSaveError",
     "OnceAgain",
     "Outcome",
     "OutcomeUnknown",
@@ -280,6 +294,8 @@ __all__ = [
     "Pin",
     "PlannedCalls",
     "PositionTaken",
+    "Progress",
+    "ProgressSource",
     "Question",
     "QuestionWithdrawn",
     "Record",
@@ -347,9 +363,11 @@ __all__ = [
     "load_config",
     "new_key",
     "open_store",
+    "progress",
     "register_adapter",
     "register_type",
     "register_usage",
+    "save_checkpoint",
     "sleep",
     "sleep_until",
     "tool",

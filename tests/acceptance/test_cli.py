@@ -550,6 +550,7 @@ kelp-1  failed; go on with `holdfast resume kelp-1`
   input     ['a', 'b']
   begun     NOW UTC
   changed   NOW UTC
+  progress  7 events done; of how many is unknown
   records   10
   tags      demo
 

@@ -22,6 +22,7 @@ from versions import kept_actors
 from versions.kept_facts import TEST_KEY
 
 from holdfast import (
+    CheckpointNote,
     CheckpointRecord,
     Details,
     Encryption,
@@ -64,8 +65,8 @@ def test_the_fields_of_a_record_are_those_on_the_page(tag: int) -> None:
     assert list(cls.__struct_fields__) == [field.name for field in fields]
     defaults = [page.REQUIRED if field.required else field.default for field in msgspec.structs.fields(cls)]
     assert [[] if default == () else default for default in defaults] == [field.default for field in fields]
-    # The details of an event are left out where there are none.
-    assert lines.USUAL_FIELDS[tag] == len(fields) - (cls is EventRecord)
+    # The details of an event and the note of a checkpoint are left out where there are none.
+    assert lines.USUAL_FIELDS[tag] == len(fields) - (cls in (EventRecord, CheckpointRecord))
 
 
 @pytest.mark.parametrize(("cls", "before"), [(Details, "| in `details` |"), (Usage, "| `usage` | map |")])
@@ -73,6 +74,12 @@ def test_what_few_events_have_is_on_the_page(cls: type[Details | Usage], before:
     text = page.PAGE.read_text()
     section = text[text.index(before) : text.index("A failure is an array")]
     assert [] == [name for name in cls.__struct_fields__ if f"`{name}`" not in section]
+
+
+def test_what_a_checkpoint_says_is_on_the_page() -> None:
+    text = page.PAGE.read_text()
+    section = text[text.index("| in `note` |") : text.index("### Tag 3")]
+    assert [] == [name for name in CheckpointNote.__struct_fields__ if f"`{name}`" not in section]
 
 
 def test_the_page_has_every_kind_of_record() -> None:

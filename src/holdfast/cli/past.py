@@ -57,7 +57,7 @@ def _only_one(last: int) -> Timeline:
 
 
 def checkpoint_lines(past: Past) -> Iterator[str]:
-    """The newest checkpoints, each with its position, status, time and tags."""
+    """The newest checkpoints, each with its position, status, time, what it says of the moment, and tags."""
     checkpoints = past.checkpoints[-_MOST_SHOWN:]
     if not checkpoints:
         return
@@ -69,10 +69,20 @@ def checkpoint_lines(past: Past) -> Iterator[str]:
     status = max(len(each.status) for each in checkpoints)
     for each in checkpoints:
         on = f"timeline {each.timeline}  " if len(past.timelines) > 1 else ""
-        tags = ", ".join(each.metadata.tags)
+        said = "  ".join(filter(None, (_moment(each), ", ".join(each.metadata.tags))))
         saved = f"{each.saved_at:%Y-%m-%d %H:%M:%S} UTC"
-        yield f"  {each.position:>{place}}  {each.status:<{status}}  {saved}  {dim(on)}{tags}".rstrip()
+        yield f"  {each.position:>{place}}  {each.status:<{status}}  {saved}  {dim(on)}{said}".rstrip()
     yield ""
+
+
+def _moment(checkpoint: Checkpoint) -> str:
+    """Why it was made, after how many events, and how far the program was."""
+    if not checkpoint.trigger:
+        return ""
+    events = f"{checkpoint.events} event{'' if checkpoint.events == 1 else 's'}"
+    progress = "" if checkpoint.progress is None else f", {checkpoint.progress}"
+    error = f": {checkpoint.error}" if checkpoint.error else ""
+    return f"{checkpoint.trigger}, {events}{progress}{error}"
 
 
 def past_for_programs(past: Past) -> dict[str, Any]:
@@ -87,6 +97,11 @@ def past_for_programs(past: Past) -> dict[str, Any]:
                 "saved_at": each.saved_at,
                 "timeline": each.timeline,
                 "tags": each.metadata.tags,
+                "trigger": each.trigger,
+                "address": each.address,
+                "events": each.events,
+                "progress": None if each.progress is None else each.progress.fraction,
+                "error": each.error or None,
             }
             for each in past.checkpoints
         ],

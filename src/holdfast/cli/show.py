@@ -29,7 +29,7 @@ from holdfast.client import Holdfast, StateView
 from holdfast.engine.history_set import HistorySet
 from holdfast.engine.usage_totals import usage_totals
 from holdfast.journal.address import SEPARATOR
-from holdfast.model import EventRecord, EventType, ExecutionStatus, StateStatus, StorageRecord, UsageTotals
+from holdfast.model import EventRecord, EventType, ExecutionStatus, Progress, StateStatus, StorageRecord, UsageTotals
 from holdfast.model.words import WaitType
 
 _LONGEST_LABEL = 60
@@ -52,6 +52,8 @@ class _Shown(msgspec.Struct, frozen=True):
     usage: UsageTotals
     unknown: list[UnknownCall]
     rollback: EventRecord | None
+    progress: Progress | None
+    """How far it is; None on an earlier timeline."""
 
 
 @click.command("show", short_help="Show one state and the tree of its calls.")
@@ -88,7 +90,8 @@ def _looked_at(client: Holdfast, state_id: str, timeline: int | None) -> _Shown:
     usage = usage_totals(view.history, view.header.metadata) if is_whole else client.usage(state_id)
     is_asked = past.is_current and _may_be_unknown(view.history)
     unknown = unknown_calls(client, view.header) if is_asked else []
-    return _Shown(view, past, usage, unknown, rollback_of(view.history) if past.is_current else None)
+    progress = client.progress(state_id) if past.is_current else None
+    return _Shown(view, past, usage, unknown, rollback_of(view.history) if past.is_current else None, progress)
 
 
 def _may_be_unknown(history: HistorySet) -> bool:
@@ -111,6 +114,7 @@ def _header_lines(shown: _Shown, store: str | None) -> Iterator[str]:
         "begun": f"{header.created_at:%Y-%m-%d %H:%M:%S} UTC",
         "changed": f"{header.updated_at:%Y-%m-%d %H:%M:%S} UTC",
         "stopped": cut(stop_for_people(header, shown.rollback), width() - 13),
+        "progress": _progress(shown),
         "records": str(header.position),
         "timeline": shown.past.described,
         "retries": str(retries).partition("\n")[0] if retries.events_retried else "",
@@ -123,6 +127,16 @@ def _header_lines(shown: _Shown, store: str | None) -> Iterator[str]:
     }
     yield from (f"  {dim(name.ljust(9))} {value}" for name, value in fields.items() if value)
     yield ""
+
+
+def _progress(shown: _Shown) -> str:
+    """How far it is, where it can still go on."""
+    has_ended = shown.view.header.status is StateStatus.COMPLETED or shown.rollback is not None
+    return "" if shown.progress is None or has_ended else str(shown.progress)
+
+
+def _progress_for_programs(progress: Progress | None) -> dict[str, Any] | None:
+    return None if progress is None else {**msgspec.structs.asdict(progress), "fraction": progress.fraction}
 
 
 def _preview(data: bytes) -> str:
@@ -188,6 +202,7 @@ def _for_programs(shown: _Shown) -> dict[str, Any]:
         "failed_at": None if failed is None else failed.address,
         "unknown": [unknown_call_for_programs(call) for call in shown.unknown],
         "rollback": None if shown.rollback is None else shown.rollback.status,
+        "progress": _progress_for_programs(shown.progress),
         "retries": msgspec.structs.asdict(view.history.retry_statistics()),
         "usage": usage_for_programs(shown.usage),
         "storage": _storage(view.history),

@@ -13,9 +13,12 @@ from holdfast.engine.lineage import lineage_of
 from holdfast.engine.snapshot import StateSnapshot
 from holdfast.errors import UsageError
 from holdfast.journal.new_timeline import point_of
+from holdfast.journal.progress import events_done, progress_of
 from holdfast.model import (
     Checkpoint,
     Lineage,
+    Progress,
+    ProgressSource,
     StateDiff,
     StateHeader,
     StatePoint,
@@ -23,6 +26,10 @@ from holdfast.model import (
     Timeline,
     checked_artifact_id,
 )
+from holdfast.model.progress import TOTAL_EVENTS
+
+_EARLIER = 100
+"""Among so many completed states an earlier run of the same pipeline is looked for."""
 
 
 class StateView(msgspec.Struct, frozen=True):
@@ -33,7 +40,7 @@ class StateView(msgspec.Struct, frozen=True):
 
 
 class Looking(OpenedStore):
-    """``list_states``, ``show``, ``history``, ``timelines``, ``checkpoints``, ``lineage``, ``diff`` and more."""
+    """``list_states``, ``show``, ``history``, ``timelines``, ``checkpoints``, ``progress``, ``diff`` and more."""
 
     def list_states(
         self,
@@ -69,8 +76,33 @@ class Looking(OpenedStore):
 
     def checkpoints(self, state_id: str) -> list[Checkpoint]:
         """The checkpoints of a state, on all its timelines, in order. Raises UnknownState."""
-        history, _ = self._reader(state_id).history()
-        return history.checkpoints()
+        reader = self._reader(state_id)
+        history, _ = reader.history()
+        return history.checkpoints(reader.header.metadata)
+
+    def progress(self, state_id: str) -> Progress:
+        """How far a state is: by what its program says (``progress``), by the ``total_events`` of its agent, or by an
+        earlier run of the same pipeline; that it is not known is said, too. Raises UnknownState.
+        """
+        reader = self._reader(state_id)
+        history, _ = reader.history()
+        header = reader.header
+        declared: object = header.metadata.settings.get(TOTAL_EVENTS)
+        total = declared if isinstance(declared, int) else None
+        found = progress_of(history, header.status, total)
+        if found.source is not ProgressSource.UNKNOWN:
+            return found
+        return progress_of(history, header.status, total, self._earlier_run(header))
+
+    def _earlier_run(self, header: StateHeader) -> tuple[str, int] | None:
+        """The newest other run of the same pipeline that has completed, and how many events it had."""
+        name = header.metadata.pipeline_name
+        for other in self.backend.list_states(status=StateStatus.COMPLETED, pipeline_name=name or None, limit=_EARLIER):
+            if other.state_id == header.state_id or other.agent != header.agent or other.damage is not None:
+                continue
+            history, _ = self._reader(other.state_id).history()
+            return other.state_id, events_done(history)
+        return None
 
     def lineage(self, state_id: str) -> Lineage:
         """The whole family of a state as a tree: what it comes from, at the top, and all that was forked from that.

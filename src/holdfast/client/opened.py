@@ -15,7 +15,16 @@ from holdfast.engine.writer import writer_of
 from holdfast.errors import StateCorrupted, UnknownState
 from holdfast.journal.address import nearest
 from holdfast.keys import Encryption
-from holdfast.model import EventType, OnDrift, RetryConfig, StateHeader, checked_state_id
+from holdfast.model import (
+    CheckpointPolicy,
+    EventType,
+    OnDrift,
+    OnSaveError,
+    RetryConfig,
+    StateHeader,
+    checked_state_id,
+)
+from holdfast.model.checkpoints import on_save_error_of, policy_of
 from holdfast.stores import open_store, parse_store_url
 
 if TYPE_CHECKING:
@@ -34,6 +43,8 @@ class OpenedStore:
         encryption: Encryption | None = None,
         lease_ttl_s: float | None = None,
         on_drift: OnDrift | str | None = None,
+        checkpoint_policy: CheckpointPolicy | str | None = None,
+        on_save_error: OnSaveError | str | None = None,
         default_retry_config: RetryConfig | None = None,
         retry_config_by_actor_type: Mapping[EventType, RetryConfig] | None = None,
         create: bool = True,
@@ -45,6 +56,8 @@ class OpenedStore:
             "on_drift": None if on_drift is None else OnDrift(on_drift),
         }
         """What was said here; what is None follows the configuration."""
+        self._given_policy = None if checkpoint_policy is None else policy_of(checkpoint_policy)
+        self._given_on_save_error = None if on_save_error is None else on_save_error_of(on_save_error)
         is_retry_given = default_retry_config is not None or bool(retry_config_by_actor_type)
         self._given_retry = RetryLevels(default_retry_config, retry_config_by_actor_type) if is_retry_given else None
         self.config = _loaded(store, self._given) if config is None else config
@@ -80,6 +93,11 @@ class OpenedStore:
             self._stored, self._threshold = self._stored.with_threshold(threshold), threshold
         self._writer.keeper.ttl_s = self._said("lease_ttl_s", values)
         return values
+
+    def _saving(self) -> tuple[CheckpointPolicy, OnSaveError]:
+        """When records are saved, and what is done where that fails, for runs of which nothing is said."""
+        configured = self.config.current().checkpoint.on_save_error
+        return (self._given_policy or self.config.checkpoint_policy, self._given_on_save_error or configured)
 
     def _retry_levels(self) -> RetryLevels:
         """How calls are retried that say nothing of it. Raises ConfigurationError."""

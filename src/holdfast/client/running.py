@@ -6,7 +6,8 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar, Unpack
+from functools import partial
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from holdfast.client.opened import OpenedStore
 from holdfast.engine.actors import Actor
@@ -21,21 +22,24 @@ from holdfast.errors import UsageError
 from holdfast.journal.address import parse
 from holdfast.model import (
     Budget,
+    CheckpointPolicy,
     EventRecord,
     ExecutionStatus,
     OnDrift,
+    OnSaveError,
     Record,
     StateHeader,
     StateMetadata,
     checked_state_id,
 )
+from holdfast.model.checkpoints import on_save_error_of, policy_of
 from holdfast.model.waits import Question
 
 R = TypeVar("R")
 
 
 class StoppingOptions(TypedDict, total=False):
-    """What may stop a run, and how it waits; ``Running.run`` says what each does."""
+    """What may stop a run, how it waits, and when it is saved; ``Running.run`` says what each does."""
 
     timeout_s: float | None
     deadline: datetime | None
@@ -45,6 +49,17 @@ class StoppingOptions(TypedDict, total=False):
     on_first_signal: Callable[[], None] | None
     on_question: Callable[[Question], Any] | None
     patience_s: float
+    checkpoint_policy: CheckpointPolicy | str | None
+    on_save_error: OnSaveError | str | None
+
+
+class Said(NamedTuple):
+    """What is said of a run and has a default in the settings."""
+
+    event_bus: EventBus | None
+    record_inputs: bool | None
+    wait_s: float | None
+    on_drift: OnDrift | str | None
 
 
 _OPTIONS_OF_RUN = frozenset(
@@ -82,6 +97,8 @@ class Running(OpenedStore):
         on_first_signal: Callable[[], None] | None = None,
         on_question: Callable[[Question], Any] | None = None,
         patience_s: float = PATIENCE_S,
+        checkpoint_policy: CheckpointPolicy | str | None = None,
+        on_save_error: OnSaveError | str | None = None,
         **kwargs: Any,
     ) -> R:
         """Run an agent durably and give its result.
@@ -104,22 +121,14 @@ class Running(OpenedStore):
         something, Awaiting where it waits for a message, or for a time that is more than ``patience_s`` away. Run it
         again when that has come. ``on_question``, a function, plain or async, is given each Question first; what it
         gives is the answer, unless that is None.
+
+        ``checkpoint_policy`` says when what is recorded is saved, 'every_step' unless another is given or configured;
+        ``on_save_error`` what is done while the store takes nothing: 'fail', 'pause' or 'continue'.
         """
         _require_other_names(agent)
-        values = self._followed()
-        run = Run(
-            stored=self._stored,
-            actor=agent,
-            args=args,
-            kwargs=kwargs,
-            state_id=new_state_id(agent.name) if state_id is None else checked_state_id(state_id),
-            metadata=metadata or StateMetadata(),
-            bus=event_bus or EventBus(),
-            wait_s=wait_s,
-            records_inputs=values.record_inputs if record_inputs is None else record_inputs,
-            capture=values.capture,
-            on_drift=OnDrift(self._said("on_drift", values) if on_drift is None else on_drift),
-            limits=self._limits(
+        run = self._run_with(
+            Said(event_bus, record_inputs, wait_s, on_drift),
+            self._limits(
                 timeout_s=timeout_s,
                 deadline=deadline,
                 budget=budget,
@@ -128,12 +137,35 @@ class Running(OpenedStore):
                 on_first_signal=on_first_signal,
                 on_question=on_question,
                 patience_s=patience_s,
+                checkpoint_policy=checkpoint_policy,
+                on_save_error=on_save_error,
             ),
+            actor=agent,
+            args=args,
+            kwargs=kwargs,
+            state_id=new_state_id(agent.name) if state_id is None else checked_state_id(state_id),
+            metadata=metadata or StateMetadata(),
         )
         return await run_to_end(self._writer, run)
 
+    def _run_with(self, said: Said, limits: Limits, **what: Any) -> Run:
+        """A run as it is asked for, with the settings of the store for what nothing is said of."""
+        values = self._followed()
+        return Run(
+            stored=self._stored,
+            bus=said.event_bus or EventBus(),
+            wait_s=said.wait_s,
+            records_inputs=values.record_inputs if said.record_inputs is None else said.record_inputs,
+            capture=values.capture,
+            on_drift=OnDrift(self._said("on_drift", values) if said.on_drift is None else said.on_drift),
+            limits=limits,
+            **what,
+        )
+
     def _limits(self, **options: Unpack[StoppingOptions]) -> Limits:
         timeout_s, budget = options.get("timeout_s"), options.get("budget")
+        follow = partial(self._saving_of, options.get("checkpoint_policy"), options.get("on_save_error"))
+        policy, on_save_error = follow()
         return Limits(
             retry=self._retry_levels(),
             timeout_s=self.config.values.timeout_s if timeout_s is None else timeout_s,
@@ -144,6 +176,19 @@ class Running(OpenedStore):
             on_first_signal=options.get("on_first_signal"),
             on_question=options.get("on_question"),
             patience_s=options.get("patience_s", PATIENCE_S),
+            policy=policy,
+            on_save_error=on_save_error,
+            follow=follow,
+        )
+
+    def _saving_of(
+        self, policy: CheckpointPolicy | str | None, on_save_error: OnSaveError | str | None
+    ) -> tuple[CheckpointPolicy, OnSaveError]:
+        """When a run is saved of which this was said, and what is done where that fails. Raises UsageError."""
+        usual = self._saving()
+        return (
+            usual[0] if policy is None else policy_of(policy),
+            usual[1] if on_save_error is None else on_save_error_of(on_save_error),
         )
 
     def run_sync(self, agent: Actor[..., R], *args: Any, **kwargs: Any) -> R:
@@ -204,23 +249,17 @@ class Running(OpenedStore):
             )
         actor = agent or find_actor(header.agent, parse(first.address).name)
         args, kwargs = actor.arguments_of(await self._stored.decode_record(first.input, first.artifacts))
-        values = self._followed()
-        return Run(
-            stored=self._stored,
+        return self._run_with(
+            Said(event_bus, record_inputs, wait_s, on_drift),
+            self._limits(**stopping),
             actor=actor,
             args=args,
             kwargs=kwargs,
             state_id=header.state_id,
             metadata=header.metadata,
-            bus=event_bus or EventBus(),
-            wait_s=wait_s,
-            records_inputs=values.record_inputs if record_inputs is None else record_inputs,
-            capture=values.capture,
             create=False,
             new_timeline=new_timeline,
             repeats_once=repeats_once,
-            on_drift=OnDrift(self._said("on_drift", values) if on_drift is None else on_drift),
-            limits=self._limits(**stopping),
         )
 
 

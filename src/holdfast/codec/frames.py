@@ -13,7 +13,7 @@
                        ``codec/encryption.py`` seals it for the place "record", id of the state, number (8 bytes,
                        big-endian)
     record   = msgpack array [tag, field, …] in the order of the fields in ``model/records.py``; the details of an
-               event, which are its last field, are left out where there are none
+               event and the note of a checkpoint, which are their last fields, are left out where there are none
 
 So a frame that is damaged, missing, repeated, swapped or moved to another state does not fit its place in the chain;
 and each frame can be judged by itself, so that one that is damaged or missing takes no other with it. All of that is
@@ -32,7 +32,7 @@ import msgspec
 from holdfast.codec.encryption import RecordCipher
 from holdfast.codec.versions import from_older
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from holdfast.model import FORMAT_VERSION, DamagedRecord, EventRecord, Record
+from holdfast.model import FORMAT_VERSION, CheckpointRecord, DamagedRecord, EventRecord, Record
 
 PLAIN_VERSION = 2 * FORMAT_VERSION - 1
 """The version of a frame of the newest format whose record is in clear."""
@@ -60,6 +60,7 @@ _UNREADABLE = (msgspec.MsgspecError, struct.error, UnicodeDecodeError, Recursion
 
 
 _WITHOUT_DETAILS = bytes([0xDC, 0, len(EventRecord.__struct_fields__)])
+_WITHOUT_NOTE = bytes([0x90 + len(CheckpointRecord.__struct_fields__)])
 
 
 def first_link(state_id: str) -> int:
@@ -81,6 +82,8 @@ def to_frame(record: Record, link: int, owner: int, cipher: RecordCipher | None 
     if type(record) is EventRecord and record.details is None:
         # Nearly all events: their array is one shorter, without the nil at its end.
         body = _WITHOUT_DETAILS + body[3:-1]
+    elif type(record) is CheckpointRecord and record.note is None:
+        body = _WITHOUT_NOTE + body[1:-1]
     if cipher is not None:
         body, version = cipher.seal(body, record.seq), _SEALED
     own = _write_number(_crc32(body, _crc32(version, owner)))

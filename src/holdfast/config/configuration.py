@@ -23,7 +23,7 @@ from holdfast.config.reloading import Change, Reloaded, differences, with_fixed
 from holdfast.config.retry_tables import retry_configs
 from holdfast.config.variables import ours
 from holdfast.errors import ConfigurationError, ConfigurationProblem, UsageError
-from holdfast.model import Budget, EventType, RetryConfig
+from holdfast.model import Budget, CheckpointPolicy, EventType, RetryConfig
 
 LOOK_AGAIN_S: Final = 1.0
 """A file is looked at for changes at most so often, however often it is asked for."""
@@ -103,6 +103,8 @@ class Configuration:
         self._values = self._merged.settings
         self._retry: tuple[Merged, RetryConfigs] | None = None
         """What retries are made of, and what was made of it: every run asks for that."""
+        self._policy: tuple[Merged, CheckpointPolicy] | None = None
+        """The same of the policy: every run asks for that again and again."""
 
     @property
     def values(self) -> Settings:
@@ -124,6 +126,16 @@ class Configuration:
         """The budget of runs that are given none; None where nothing is limited."""
         limits = self._values.budget
         return None if limits == _UNLIMITED else Budget(**asdict(limits))
+
+    @property
+    def checkpoint_policy(self) -> CheckpointPolicy:
+        """When the records of runs are saved that are given no policy."""
+        read, made = self._merged, self._policy
+        if made is None or made[0] is not read:
+            said = read.settings.checkpoint
+            policy = CheckpointPolicy(said.frequency, said.steps, said.interval_s, said.triggers, said.large_artifact)
+            self._policy = made = read, policy
+        return made[1]
 
     def retry_configs(self) -> RetryConfigs:
         """How calls are retried that say nothing of it: all, and those of each type.

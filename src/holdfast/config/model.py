@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, cast
 from holdfast.config.exception_types import EXCEPTION_NAME
 from holdfast.config.kinds import SIZE, STORE, TRUTH, VARIABLE, Kind, list_of, number, one_of, optional, whole
 from holdfast.keys import KEY_VARIABLE
-from holdfast.model import BackoffStrategy, Capture, OnDrift
+from holdfast.model import BackoffStrategy, Capture, CheckpointFrequency, OnDrift, OnSaveError
+from holdfast.model.checkpoints import LARGE_ARTIFACT, TRIGGERS
 from holdfast.model.defaults import ARTIFACT_THRESHOLD, LEASE_TTL_S
 
 DEFAULT_STORE: Final = "sqlite:///.holdfast/runs.db"
@@ -85,6 +86,24 @@ class BudgetSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSettings:
+    """When the records of a run are saved, and what happens where that fails. A running run follows a change."""
+
+    frequency: CheckpointFrequency = _setting(
+        CheckpointFrequency.EVERY_STEP, one_of(CheckpointFrequency), "When what was recorded is saved."
+    )
+    steps: int = _setting(10, whole(1), "With `every_n_steps`: after so many outcomes.")
+    interval_s: float = _setting(
+        10.0, _SECONDS, "With `time_based`: so long after the first outcome that is not saved."
+    )
+    triggers: tuple[str, ...] = _setting((), list_of(one_of(TRIGGERS)), "What is saved after besides.")
+    large_artifact: int = _setting(LARGE_ARTIFACT, SIZE, "From how many bytes on an artifact is a `large_artifact`.")
+    on_save_error: OnSaveError = _setting(
+        OnSaveError.FAIL, one_of(OnSaveError), "What a run does while its store takes no records."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSettings:
     """Where secrets are found. The secrets themselves are never in a configuration."""
 
@@ -125,6 +144,7 @@ class Settings:
     timeout_s: float | None = _limit(_SECONDS, "A run is stopped after so long; it can be resumed.")
     retry: Retry = _table(Retry, "How calls are tried again that say nothing of it themselves.")
     budget: BudgetSettings = _table(BudgetSettings, "What a run may use before it is stopped.")
+    checkpoint: CheckpointSettings = _table(CheckpointSettings, "When the records of a run are saved.")
     secrets: SecretSettings = _table(SecretSettings, "Where secrets are found.")
 
 

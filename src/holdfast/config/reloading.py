@@ -23,7 +23,7 @@ class Reloaded:
     """What came of reading a configuration again."""
 
     changed: tuple[Change, ...] = ()
-    """What counts from now on, for runs that begin after this."""
+    """What counts from now on: for runs that begin after this; of ``checkpoint`` also for those that are under way."""
     fixed: tuple[Change, ...] = ()
     """What has another value now, and cannot change while a store is open; it stays as it was."""
     problems: tuple[ConfigurationProblem, ...] = ()

@@ -63,6 +63,10 @@ class Options(TypedDict, total=False):
     postconditions: Sequence[Condition]
     is_artifact: bool
     """Store every result as an artifact, whatever its size."""
+    gate: bool
+    """Where the policy saves on gates: all that was recorded is saved with the outcome of this."""
+    total_events: int
+    """Of an agent: about how many events its runs have, from which their progress is told."""
     once: bool
     """Never executed twice without a person's word: the start is durable before the handler runs."""
     probe: Probe
@@ -110,6 +114,8 @@ class Actor(Generic[P, R]):
         preconditions: Sequence[Condition] = (),
         postconditions: Sequence[Condition] = (),
         is_artifact: bool = False,
+        gate: bool = False,
+        total_events: int | None = None,
         once: bool = False,
         probe: Probe | None = None,
         undo: Callable[..., object] | None = None,
@@ -136,6 +142,8 @@ class Actor(Generic[P, R]):
         self.preconditions = tuple(preconditions)
         self.postconditions = tuple(postconditions)
         self.is_artifact = is_artifact
+        self.gate = gate
+        self.total_events = total_events
         self.once = once
         self.probe = probe
         self.probe_is_plain = probe is not None and not is_async(probe)
@@ -160,6 +168,7 @@ class Actor(Generic[P, R]):
         """See to what follows from the options of execution. Raises UsageError where they contradict each other."""
         config = self.retry_config
         check_limits(self.name, config, self.timeout_s, self.total_timeout_s)
+        _check_total(self.name, self.total_events)
         if self.once and config is not None and config.enabled and config.max_attempts > 1:
             raise UsageError(
                 f"The actor {self.name!r} is declared once, and is to be tried {config.max_attempts} times.",
@@ -204,6 +213,7 @@ class Actor(Generic[P, R]):
         preconditions: Sequence[Condition] | None = None,
         postconditions: Sequence[Condition] | None = None,
         is_artifact: bool | None = None,
+        gate: bool | None = None,
         once: bool | None = None,
         retry_config: RetryConfig | None = None,
         timeout_s: float | None = None,
@@ -220,6 +230,7 @@ class Actor(Generic[P, R]):
         changed.preconditions = self.preconditions if preconditions is None else tuple(preconditions)
         changed.postconditions = self.postconditions if postconditions is None else tuple(postconditions)
         changed.is_artifact = self.is_artifact if is_artifact is None else is_artifact
+        changed.gate = self.gate if gate is None else gate
         changed.once = self.once if once is None else once
         changed.retry_config = self.retry_config if retry_config is None else retry_config
         changed.timeout_s = self.timeout_s if timeout_s is None else timeout_s
@@ -428,6 +439,11 @@ def check_limits(
         is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
         if limit is not None and not (is_number and 0 < limit < float("inf")):
             raise UsageError(f"The actor {name!r} has the {option} {limit!r}.", "Give seconds, more than 0.")
+
+
+def _check_total(name: str, total: object) -> None:
+    if total is not None and (not isinstance(total, int) or isinstance(total, bool) or total < 1):
+        raise UsageError(f"The actor {name!r} has the total_events {total!r}.", "Give a whole number from 1 on.")
 
 
 def _require_known(options: Mapping[str, object]) -> None:

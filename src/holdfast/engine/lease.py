@@ -27,6 +27,7 @@ from holdfast.model.defaults import LEASE_TTL_S
 
 if TYPE_CHECKING:
     from holdfast.engine.live import LiveState
+    from holdfast.engine.saver import Saver
 
 LISTEN_S = 0.2
 """How often a process asks whether anybody wants one of its runs to stop."""
@@ -142,15 +143,26 @@ class LeaseKeeper:
         self._is_alive = False
         self._heard: int | None = None
         """The number of the newest letter of the store that was heard of."""
+        self._saving: set[Saver] = set()
+        """Those that have something to save which the store did not take."""
         self.told_of_letters: set[Callable[[str], object]] = set()
         """Who is told at once of letters that are delivered in this process, by the id of the state."""
 
     def keep(self, live: LiveState) -> None:
         with self._lock:
             self._states[live.holder.token] = live
-            if not self._is_alive:
-                self._is_alive = True
-                threading.Thread(target=self._run, name="holdfast-leases", daemon=True).start()
+            self._begin()
+
+    def _begin(self) -> None:
+        if not self._is_alive:
+            self._is_alive = True
+            threading.Thread(target=self._run, name="holdfast-leases", daemon=True).start()
+
+    def keep_saving(self, saver: Saver) -> None:
+        """Let a saver try again until it is done, also where its state is not held any more."""
+        with self._lock:
+            self._saving.add(saver)
+            self._begin()
 
     def is_keeping(self, holder: Holder) -> bool:
         """Whether a state is held by that holder in this process, in whatever form."""
@@ -161,9 +173,9 @@ class LeaseKeeper:
         """Whether a holder may write its state yet; one that this process has open counts, in whatever form."""
         return holder is not None and (self.is_keeping(holder) or not is_dead(holder))
 
-    def drop(self, live: LiveState) -> None:
+    def drop(self, holder: Holder) -> None:
         with self._lock:
-            self._states.pop(live.holder.token, None)
+            self._states.pop(holder.token, None)
 
     def _run(self) -> None:
         idle_s = renewed_s = 0.0
@@ -171,18 +183,34 @@ class LeaseKeeper:
             time.sleep(LISTEN_S)
             with self._lock:
                 states = list(self._states.values())
-                idle_s = 0.0 if states else idle_s + LISTEN_S
+                savers = self._saving | {live.saver for live in states if live.saver is not None}
+                idle_s = 0.0 if states or savers else idle_s + LISTEN_S
                 if idle_s >= IDLE_S:
                     self._is_alive = False
                     return
             renewed_s += LISTEN_S
+            self.save(savers)
             if states:
+                self.follow(states)
                 self.listen(states)
                 self.hear(states)
             if states and renewed_s >= self.ttl_s / 3:
                 self.renew(states)
                 renewed_s = 0.0
-            del states
+            del states, savers
+
+    def save(self, savers: set[Saver]) -> None:
+        """Save what is due by now, and try again what the store did not take."""
+        for saver in savers:
+            if not saver.tick():
+                with self._lock:
+                    self._saving.discard(saver)
+
+    def follow(self, states: list[LiveState]) -> None:
+        """Let states follow settings that have changed."""
+        for live in states:
+            if live.follow is not None:
+                live.set_saving(*live.follow())
 
     def listen(self, states: list[LiveState]) -> None:
         """Pass on to these states what others have wished of whoever holds them."""
@@ -233,4 +261,4 @@ class LeaseKeeper:
         for (live, lease), is_kept in zip(held, kept, strict=True):
             if not is_kept and live.lease is lease:
                 live.refuse_writes(LeaseLost(live.state_id, lease.fence))
-                self.drop(live)
+                self.drop(live.holder)

@@ -1,4 +1,4 @@
-"""What a run is held to, as it was asked for: how calls are retried, what may stop it, and how it waits."""
+"""What a run is held to, as it was asked for: how calls are retried, what may stop it, how it waits and is saved."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from holdfast.engine.signals import handling_signals
 from holdfast.engine.watching import Checker
 from holdfast.errors import UsageError
 from holdfast.journal.tally import Tally, running_s
-from holdfast.model import Budget
+from holdfast.model import Budget, CheckpointPolicy, OnSaveError
 from holdfast.model.waits import Question
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How calls are retried, what may stop a run, and how it waits."""
+    """How calls are retried, what may stop a run, how it waits, and when it is saved."""
 
     retry: RetryLevels = RetryLevels()
     timeout_s: float | None = None
@@ -35,6 +35,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Is asked first what the run asks."""
     patience_s: float = PATIENCE_S
     """How near a time must be for a run that can only wait to stay in memory for it."""
+    policy: CheckpointPolicy = CheckpointPolicy()
+    on_save_error: OnSaveError = OnSaveError.FAIL
+    follow: Callable[[], tuple[CheckpointPolicy, OnSaveError]] | None = None
+    """Says how it is to be saved by now, where that may change while it goes on."""
 
     def __post_init__(self) -> None:
         check_seconds(self.timeout_s)
@@ -57,6 +61,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         live.on_first_signal = self.on_first_signal
         live.on_question = self.on_question
         live.patience_s = self.patience_s
+        if not live.reads_only:
+            live.set_saving(self.policy, self.on_save_error)
+            live.follow = self.follow
         records = live.history.records
         left_s = [] if self.timeout_s is None else [self.timeout_s]
         if self.deadline is not None:

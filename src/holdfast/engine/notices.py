@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.bus import EventBus
+from holdfast.journal.saving import Recorded
 from holdfast.model import EventNotice, ExecutionStatus
 
 if TYPE_CHECKING:
@@ -23,3 +25,17 @@ def tell(live: LiveState, call: Call, status: ExecutionStatus, **details: Any) -
             **details,
         )
     )
+
+
+def tell_of_saving(bus: EventBus, state_id: str, last: Recorded, error: str | None) -> None:
+    """Publish that the store takes no records, and why; None: that it has taken all that it had missed."""
+    if bus.is_heard:
+        bus.publish(
+            EventNotice(
+                state_id=state_id,
+                address=last.address,
+                status=last.status,
+                save_error=error,
+                is_caught_up=error is None,
+            )
+        )

@@ -274,6 +274,8 @@ def _begin(
         start = start._replace(details=Details(key=call.key, undo=name_of_undo(actor.undo)))
     elif call.spent_s:
         start = start._replace(details=Details(spent_s=call.spent_s))
+    if actor.gate:
+        start = start._replace(is_gate=True)
     child = scope.inside(call.path) if call.attempt == 1 else inside_of_attempt(scope, call)
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start

@@ -49,6 +49,7 @@ from holdfast.model import (
     StateStatus,
 )
 from holdfast.model.header import utc
+from holdfast.model.progress import TOTAL_EVENTS
 
 MakeTimeline = Callable[[History], tuple[NewTimeline, Sequence[Pending]]]
 """From a history to the timeline that is to be begun, and what has to be stored before it."""
@@ -135,7 +136,7 @@ def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Clai
         status=StateStatus.RUNNING,
         created_at=now,
         updated_at=now,
-        metadata=run.limits.retry.kept_in(with_environment(run.metadata, agent=reference, capture=run.capture)),
+        metadata=_with_settings(run, with_environment(run.metadata, agent=reference, capture=run.capture)),
         agent=reference,
         end=End(1, link),
     )
@@ -147,6 +148,14 @@ def _claim(writer: Writer, run: Run, holder: Holder, first: EventRecord) -> Clai
         create=run.create,
         reopen=run.new_timeline is not None,
     )
+
+
+def _with_settings(run: Run, metadata: StateMetadata) -> StateMetadata:
+    """The metadata of a new state, with what was said of its run and counts when it is looked at or taken up."""
+    total = run.actor.total_events
+    if total is not None:
+        metadata = msgspec.structs.replace(metadata, settings={**metadata.settings, TOTAL_EVENTS: total})
+    return run.limits.retry.kept_in(metadata)
 
 
 async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: EventRecord) -> LiveState:

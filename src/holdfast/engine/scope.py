@@ -32,6 +32,8 @@ class Start(NamedTuple):
     attempt: int = 1
     details: Details | None = None
     """What every record of the call carries."""
+    is_gate: bool = False
+    """Whether a policy may ask that all is saved with its outcome."""
 
 
 class Scope:

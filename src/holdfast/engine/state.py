@@ -43,10 +43,13 @@ from holdfast.keys import Encryption
 from holdfast.model import (
     Budget,
     Checkpoint,
+    CheckpointFrequency,
+    CheckpointPolicy,
     EventType,
     InterruptReason,
     InterruptSignal,
     OnDrift,
+    OnSaveError,
     RehearsalReport,
     ReplayMode,
     RetryConfig,
@@ -57,6 +60,7 @@ from holdfast.model import (
     UsageTotals,
     checked_state_id,
 )
+from holdfast.model.checkpoints import on_save_error_of, policy_of
 from holdfast.model.header import utc
 
 
@@ -64,8 +68,9 @@ class ExecutionState:
     """One run's durable identity, and all that it has done.
 
     Nothing is stored before the first event, storage entry or checkpoint. From then on every event is durable when
-    its call returns, whether or not a checkpoint is saved. The state is written by one process at a time: a lease is
-    held from the first write until a checkpoint is saved with another status than RUNNING.
+    its call returns, whether or not a checkpoint is saved, unless a ``checkpoint_policy`` says otherwise. The state is
+    written by one process at a time: a lease is held from the first write until a checkpoint is saved with another
+    status than RUNNING.
     """
 
     def __init__(
@@ -82,9 +87,16 @@ class ExecutionState:
         default_retry_config: RetryConfig | None = None,
         retry_config_by_actor_type: Mapping[EventType, RetryConfig] | None = None,
         budget: Budget | None = None,
+        checkpoint_policy: CheckpointPolicy | str = CheckpointFrequency.EVERY_STEP,
+        on_save_error: OnSaveError | str = OnSaveError.FAIL,
     ) -> None:
         backend = state_backend or MemoryStateBackend()
-        limits = Limits(retry=RetryLevels(default_retry_config, retry_config_by_actor_type), budget=budget)
+        limits = Limits(
+            retry=RetryLevels(default_retry_config, retry_config_by_actor_type),
+            budget=budget,
+            policy=policy_of(checkpoint_policy),
+            on_save_error=on_save_error_of(on_save_error),
+        )
         state_id = uuid.uuid4().hex if state_id is None else checked_state_id(state_id)
         now = utc(time.time())
         header = StateHeader(
@@ -137,6 +149,8 @@ class ExecutionState:
         record_inputs: bool = True,
         on_drift: OnDrift | str = OnDrift.WARN,
         budget: Budget | None = None,
+        checkpoint_policy: CheckpointPolicy | str = CheckpointFrequency.EVERY_STEP,
+        on_save_error: OnSaveError | str = OnSaveError.FAIL,
     ) -> Self:
         """Take up a stored state. Looking at it needs no lease; the first new event takes one.
 
@@ -167,7 +181,10 @@ class ExecutionState:
             on_drift=OnDrift(on_drift),
             retry=RetryLevels.recorded(header.metadata),
         )
-        Limits(budget=budget).apply_to(live)
+        limits = Limits(
+            budget=budget, policy=policy_of(checkpoint_policy), on_save_error=on_save_error_of(on_save_error)
+        )
+        limits.apply_to(live)
         live.next_timeline = new
         live.resume_from_address = None if new is None else new.address or None
         return cls.around(live)
@@ -219,6 +236,24 @@ class ExecutionState:
         return self._live.header.metadata
 
     @property
+    def checkpoint_policy(self) -> CheckpointPolicy:
+        """When what is recorded is saved. Setting another one counts from now on; what is held back is saved then."""
+        saver = self._live.saver
+        return CheckpointPolicy() if saver is None else saver.policy
+
+    @checkpoint_policy.setter
+    def checkpoint_policy(self, policy: CheckpointPolicy | str) -> None:
+        saver = self._live.saver
+        self._live.follow = None
+        self._live.set_saving(policy_of(policy), OnSaveError.FAIL if saver is None else saver.on_error)
+
+    @property
+    def save_error(self) -> str | None:
+        """Why the store takes no records at the moment; None where it does."""
+        failure = None if self._live.saver is None else self._live.saver.failure
+        return None if failure is None else str(failure.error)
+
+    @property
     def storage(self) -> Storage:
         return Storage(self._live)
 
@@ -247,7 +282,7 @@ class ExecutionState:
     @property
     def checkpoints(self) -> list[Checkpoint]:
         """The checkpoints that were saved, on all timelines, in order."""
-        return self._live.history.checkpoints()
+        return self._live.history.checkpoints(self._live.header.metadata)
 
     @property
     def rehearsal(self) -> RehearsalReport | None:

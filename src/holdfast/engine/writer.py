@@ -85,9 +85,12 @@ class Writer:
         if self.crowd <= 1 and not self._turns:
             if not self.backend.commit_waits:
                 return self._commit_inline(append)
-            if self._quick_commits >= PROOFS and not self._handed_over and self.backend.inline_when_quick:
+            if self._is_quick():
                 return self._commit_quickly(append)
         return self._enqueue(append, refused)
+
+    def _is_quick(self) -> bool:
+        return self._quick_commits >= PROOFS and not self._handed_over and self.backend.inline_when_quick
 
     def write_from_anywhere(self, append: Append) -> concurrent.futures.Future[None] | None:
         """As ``write``, for plain code on whatever thread: the future, if there is one, is a thread's to wait for."""
@@ -96,7 +99,11 @@ class Writer:
             self._end_turn(loop)
         elif (future := self._join_turn_of_state(append)) is not None:
             return future
-        return self._put(append) if self.backend.commit_waits else self._commit_inline(append)
+        if not self.backend.commit_waits:
+            return self._commit_inline(append)
+        if self.crowd <= 1 and not self._turns and self._is_quick():
+            return self._commit_quickly(append)
+        return self._put(append)
 
     async def acquire(self, claim: Claim) -> Grant | None:
         """Answer a claim; many that come at once are answered in one commit."""

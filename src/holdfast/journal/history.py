@@ -25,11 +25,14 @@ from holdfast.journal.lifecycle import event_may_become
 from holdfast.journal.timeline import Sieve, TimelineIndex, Verdict, intact, require_whole
 from holdfast.model import (
     Checkpoint,
+    CheckpointNote,
     CheckpointRecord,
     DamagedRecord,
     EventRecord,
     ExecutionStatus,
     Part,
+    Progress,
+    ProgressSource,
     Record,
     StateMetadata,
     StorageRecord,
@@ -299,19 +302,20 @@ class History:
         """Every record, whatever timeline it is of. Raises StateCorrupted where one is damaged."""
         return tuple(intact(self.journal))
 
-    def checkpoints(self) -> list[Checkpoint]:
-        """The marked points of all timelines, in order."""
-        return [
-            Checkpoint(
-                position=record.seq,
-                status=record.status,
-                metadata=StateMetadata.from_json(record.metadata),
-                saved_at=record.recorded_at,
-                timeline=self.timelines.number_at(record.seq),
-            )
-            for record in self.journal
-            if type(record) is CheckpointRecord
-        ]
+    def checkpoints(self, metadata: StateMetadata | None = None) -> list[Checkpoint]:
+        """The marked points of all timelines, in order.
+
+        Of one that says nothing of it, the metadata is that of the one before it; what is given here, where none says
+        anything of it; and else empty, since it has changed since.
+        """
+        records = [record for record in self.journal if type(record) is CheckpointRecord]
+        if metadata is None or any(record.metadata for record in records):
+            metadata = StateMetadata()
+        found: list[Checkpoint] = []
+        for record in records:
+            metadata = StateMetadata.from_json(record.metadata) if record.metadata else metadata
+            found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
+        return found
 
     def life(self) -> Iterator[Record]:
         """Every record in order, with the start of an attempt shown before its outcome where it has no record itself,
@@ -332,6 +336,22 @@ class History:
                     if record.status is ExecutionStatus.RETRYING:
                         yield msgspec.structs.replace(record, status=_FAILED, details=None)
             yield record
+
+
+def _checkpoint(record: CheckpointRecord, metadata: StateMetadata, timeline: int) -> Checkpoint:
+    note = record.note or CheckpointNote()
+    return Checkpoint(
+        position=record.seq,
+        status=record.status,
+        metadata=metadata,
+        saved_at=record.recorded_at,
+        timeline=timeline,
+        trigger=note.trigger,
+        address=note.address,
+        events=note.events,
+        progress=Progress(note.done, note.total, ProgressSource.SAID) if note.total else None,
+        error=note.error,
+    )
 
 
 _ENDS_AN_ATTEMPT = frozenset(

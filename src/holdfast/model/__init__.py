@@ -2,6 +2,13 @@
 
 from holdfast.model.artifacts import ArtifactInfo, ArtifactReference, Content, Pin, checked_artifact_id
 from holdfast.model.budget import Budget
+from holdfast.model.checkpoints import (
+    CheckpointFrequency,
+    CheckpointNote,
+    CheckpointPolicy,
+    CheckpointTrigger,
+    OnSaveError,
+)
 from holdfast.model.diff import EventChange, StateDiff, StatePoint, StorageChange, Totals
 from holdfast.model.difference import Difference, DifferenceKind
 from holdfast.model.effects import CurrentEvent, DidNotHappen, Happened, Settled
@@ -12,6 +19,7 @@ from holdfast.model.letters import Letter, checked_letter_name, is_letter_name
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.notice import EventNotice
 from holdfast.model.plan import PlannedCalls, RerunPlan
+from holdfast.model.progress import Progress, ProgressSource
 from holdfast.model.records import (
     CheckpointRecord,
     DamagedRecord,
@@ -42,7 +50,11 @@ __all__ = [
     "Budget",
     "Capture",
     "Checkpoint",
+    "CheckpointFrequency",
+    "CheckpointNote",
+    "CheckpointPolicy",
     "CheckpointRecord",
+    "CheckpointTrigger",
     "Cleanup",
     "Content",
     "CurrentEvent",
@@ -75,10 +87,13 @@ __all__ = [
     "ModelUsage",
     "NotChecked",
     "OnDrift",
+    "OnSaveError",
     "Outcome",
     "Part",
     "Pin",
     "PlannedCalls",
+    "Progress",
+    "ProgressSource",
     "Record",
     "Recovered",
     "RehearsalReport",

@@ -25,7 +25,8 @@ class StateMetadata(msgspec.Struct, frozen=True):
     environment: dict[str, Any] = {}
     """What was captured by itself where the state began: Python, platform, host, versions."""
     settings: dict[str, Any] = {}
-    """What was configured for the state and counts when it is taken up again: how it retries."""
+    """What was configured for the state and counts when it is taken up again or looked at: how it retries, about how
+    many events it has."""
     stopped: dict[str, Any] = {}
     """Why and when it was last stopped, while it is: ``reason``, ``message``, ``triggered_by`` and ``at``."""
     replayed: dict[str, Any] = {}

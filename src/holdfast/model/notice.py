@@ -23,6 +23,10 @@ class EventNotice(msgspec.Struct, frozen=True, kw_only=True):
     execution_time: float = 0.0
     drift: str | None = None
     """What no longer agrees with the record that was replayed, or None."""
+    save_error: str | None = None
+    """Why what was recorded up to this event cannot be saved, told once when that begins; else None."""
+    is_caught_up: bool = False
+    """Whether this tells that all is saved which could not be saved before."""
 
     def __getitem__(self, name: str) -> Any:
         try:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from holdfast.errors import StateCorrupted
+from holdfast.model.checkpoints import CheckpointNote
 from holdfast.model.usage import Usage
 from holdfast.model.words import ExecutionStatus, StateStatus
 
@@ -136,7 +137,9 @@ class CheckpointRecord(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=F
     status: StateStatus
     at: float
     metadata: str
-    """The metadata as it stood, as JSON text."""
+    """The metadata as it stood, as JSON text; empty where it was made by a policy, and nothing was said of it."""
+    note: CheckpointNote | None = None
+    """What it says of the moment; None in those that were made before this was noted."""
 
     @property
     def recorded_at(self) -> datetime:

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from holdfast.model.metadata import StateMetadata
+from holdfast.model.progress import Progress
 from holdfast.model.words import StateStatus
 
 
@@ -39,6 +40,16 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     saved_at: datetime
     timeline: int
     """The number of the timeline that it stands on."""
+    trigger: str = ""
+    """Why it was made: a ``CheckpointTrigger``; empty in checkpoints from before this was noted."""
+    address: str = ""
+    """The event that was recorded last."""
+    events: int = 0
+    """How many events had an outcome, on its timeline."""
+    progress: Progress | None = None
+    """How far the program had said to be; None where it had said nothing."""
+    error: str = ""
+    """Of a ``save_failed``: why the store took no records."""
 
 
 class Lineage(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,21 @@
+"""``save_checkpoint``: a program says that what it has done is to be saved here."""
+
+from __future__ import annotations
+
+from holdfast.engine.scope import current_scope
+from holdfast.engine.state import ExecutionState
+from holdfast.model import StateMetadata
+
+
+def save_checkpoint(metadata: StateMetadata | None = None) -> int | None:
+    """Save all that the run has recorded, mark this point of its journal, and give its position.
+
+    It is durable when this returns. Nothing happens, and None is given, outside a run, and where nothing was recorded
+    since the run was taken up: what is replayed is saved already.
+    """
+    scope = current_scope.get()
+    if scope is None or scope.live.reads_only or scope.live.history.position == scope.live.loaded:
+        return None
+    facade = scope.live.facade
+    assert isinstance(facade, ExecutionState)
+    return facade.save_checkpoint(metadata=metadata)
