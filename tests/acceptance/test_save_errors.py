@@ -26,6 +26,7 @@ from holdfast import (
     ExecutionState,
     Holdfast,
     LeaseLost,
+    MemoryArtifactBackend,
     MemoryStateBackend,
     SQLiteStateBackend,
     StateStatus,
@@ -38,6 +39,7 @@ from holdfast.backends.contract import Append, Claim, StateBackend
 from holdfast.engine import saver
 from holdfast.engine.lease import new_holder
 from holdfast.errors import BackendError
+from holdfast.model import Content, Pin
 
 executed: list[int] = []
 
@@ -337,6 +339,67 @@ def test_a_state_that_another_process_took_over_meanwhile_is_not_written() -> No
     assert went_on.is_set()
     records = [record for record in Holdfast(backend).history("s") if isinstance(record, EventRecord)]
     assert {"losing::agent_call", "losing::step::tool_call"} == {record.address for record in records}
+
+
+class HeldUp(MemoryStateBackend):
+    """A store whose commits wait until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commit_waits = True
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
+        assert self.let_go.wait(20)
+        return super().append(appends)
+
+
+class Down(MemoryArtifactBackend):
+    """A place for artifacts that does not answer while it is down."""
+
+    is_down = True
+
+    def put(self, artifact_id: str, content: Content, pin: Pin | None = None) -> bool:
+        if self.is_down:
+            raise BackendUnavailable("artifacts", "it is down")
+        return super().put(artifact_id, content, pin)
+
+
+def test_no_record_is_written_before_the_artifact_that_it_names() -> None:
+    asyncio.run(_before_its_artifact())
+
+
+async def _before_its_artifact() -> None:
+    backend, artifacts = HeldUp(), Down()
+    state = ExecutionState(state_backend=backend, artifact_backend=artifacts, state_id="s", on_save_error="continue")
+
+    @tool
+    async def large(number: int) -> str:
+        return "x" * 100_000
+
+    await ExecutionEvent(step)(0, None, state)
+    backend.let_go.clear()
+    first = asyncio.create_task(ExecutionEvent(step)(1, None, state))
+    await asyncio.sleep(0)
+    assert 100_000 == len((await ExecutionEvent(large)(2, None, state)).result)
+    # The record before it is committed now, and what follows it must wait for its artifact.
+    backend.let_go.set()
+    await first
+    await ExecutionEvent(step)(3, None, state)
+    hf = Holdfast(backend, artifact_backend=artifacts)
+    while not hf.history("s").has_completed_event("step#2::tool_call"):
+        await asyncio.sleep(0.01)
+    assert not hf.history("s").has_completed_event("large::tool_call")
+    assert state.save_error is not None
+    artifacts.is_down = False
+    while not hf.history("s").has_completed_event("large::tool_call"):
+        await asyncio.sleep(0.01)
+    state.save_checkpoint(StateStatus.PAUSED)
+    assert ("x" * 100_000, True) == (
+        hf.history("s").get_event_result("large::tool_call"),
+        hf.history("s").has_completed_event("step#3::tool_call"),
+    )
 
 
 def test_explicit_states_go_on_without_their_store(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ lease whose holder lives, or may live elsewhere, is left alone until it runs out
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import secrets
 import socket
@@ -28,6 +29,8 @@ from holdfast.model.defaults import LEASE_TTL_S
 if TYPE_CHECKING:
     from holdfast.engine.live import LiveState
     from holdfast.engine.saver import Saver
+
+log = logging.getLogger("holdfast.leases")
 
 LISTEN_S = 0.2
 """How often a process asks whether anybody wants one of its runs to stop."""
@@ -202,15 +205,24 @@ class LeaseKeeper:
     def save(self, savers: set[Saver]) -> None:
         """Save what is due by now, and try again what the store did not take."""
         for saver in savers:
-            if not saver.tick():
+            try:
+                goes_on = saver.tick()
+            except Exception:
+                # Leases have to be kept whatever happens to one state, which is told by its next record.
+                log.exception("A state could not be saved.")
+                goes_on = True
+            if not goes_on:
                 with self._lock:
                     self._saving.discard(saver)
 
     def follow(self, states: list[LiveState]) -> None:
         """Let states follow settings that have changed."""
         for live in states:
-            if live.follow is not None:
-                live.set_saving(*live.follow())
+            try:
+                if live.follow is not None:
+                    live.set_saving(*live.follow())
+            except Exception:
+                log.exception("State %s could not follow the settings.", live.state_id)
 
     def listen(self, states: list[LiveState]) -> None:
         """Pass on to these states what others have wished of whoever holds them."""

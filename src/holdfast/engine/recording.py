@@ -109,10 +109,11 @@ class Recording:
 
     def set_saving(self, policy: CheckpointPolicy, on_error: OnSaveError) -> None:
         """From now on save by this policy, and do this where that fails. What it would have saved by now is saved."""
+        if self.saver is None and policy.saves_every_step and on_error is OnSaveError.FAIL:
+            return
         with self._lock:
             if self.saver is None:
-                if not policy.saves_every_step or on_error is not OnSaveError.FAIL:
-                    self.saver = Saver(self, policy, on_error, self._link)
+                self.saver = Saver(self, policy, on_error, self._link)
                 return
             is_other = self.saver.policy != policy
             self.saver.policy, self.saver.on_error = policy, on_error

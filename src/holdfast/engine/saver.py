@@ -179,7 +179,8 @@ class Saver:
     def _send(self) -> None:
         """Give the next append to the writer."""
         with self._lock:
-            if self._next is None or self._in_flight is not None:
+            # No record is written before the artifacts that it may name.
+            if self._next is None or self._in_flight is not None or self._artifacts:
                 return
             self._in_flight, self._in_flight_ticket = self._next, self._next_ticket
             self._next, self._next_ticket = None, 0
@@ -212,7 +213,9 @@ class Saver:
         with self._lock:
             append, ticket = self._in_flight, self._in_flight_ticket
             self._in_flight, self._in_flight_ticket = None, 0
-            failure, self.failure = self.failure, None
+            failure = self.failure
+            if error is not None or not self._artifacts:
+                self.failure = None
             if error is None:
                 assert append is not None
                 self._link = frames.link_of(append.bodies[-1]) if append.bodies else self._link
@@ -225,7 +228,7 @@ class Saver:
             self._live.refuse_writes(error)
         _resolve(told, error)
         if error is None:
-            if failure is not None:
+            if failure is not None and self.failure is None:
                 self._tell_caught_up(failure.since)
             self._send()
 

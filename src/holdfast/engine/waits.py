@@ -19,9 +19,9 @@ from holdfast.backends.contract import StateUpdate
 from holdfast.codec.letters import LetterText, from_body
 from holdfast.engine.questions import awaiting
 from holdfast.engine.quiet import can_only_wait
-from holdfast.errors import HoldfastError
+from holdfast.errors import BackendUnavailable, HoldfastError
 from holdfast.journal.waits import taken_letters, waiting_of
-from holdfast.model import EventRecord, InterruptReason, InterruptSignal, StateStatus
+from holdfast.model import EventRecord, InterruptReason, InterruptSignal, OnSaveError, StateStatus
 from holdfast.model.letters import Letter
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 LINGER_S = 0.5
 """How long a run of which it is not certain that it can only wait is given to make its next call."""
+
+ASK_AGAIN_S = 1.0
+"""After so long a store that did not answer is asked again for letters."""
 
 NOTE_S = 0.1
 """After so long a wait of a run that goes on otherwise is noted in the header, where others find it."""
@@ -76,10 +79,17 @@ class Waits:
 
     async def _read(self) -> None:
         backend, state_id, after = self._live.writer.backend, self._live.state_id, self._newest
-        if backend.commit_waits and not backend.inline_when_quick:
-            found = await asyncio.to_thread(backend.letters, state_id, after)
-        else:
-            found = backend.letters(state_id, after)
+        try:
+            if backend.commit_waits and not backend.inline_when_quick:
+                found = await asyncio.to_thread(backend.letters, state_id, after)
+            else:
+                found = backend.letters(state_id, after)
+        except BackendUnavailable:
+            if self._live.saver is None or self._live.saver.on_error is OnSaveError.FAIL or self._live.loop is None:
+                raise
+            # The run is to outlast that its store does not answer: it is asked again in a while.
+            self._live.loop.call_later(ASK_AGAIN_S, self.notice)
+            return
         for letter in found:
             if letter.number > self._newest:
                 self._newest = letter.number
