@@ -12,7 +12,7 @@ from typing import Literal, cast
 import apsw
 import trials
 
-from holdfast import Holdfast, SQLiteStateBackend, agent, tool
+from holdfast import CheckpointPolicy, Holdfast, SQLiteStateBackend, agent, tool
 
 Synchronous = Literal["full", "normal"]
 
@@ -44,7 +44,12 @@ def _open(synchronous: str, path: str = "runs.db") -> Holdfast:
     return Holdfast(SQLiteStateBackend(path, synchronous=cast(Synchronous, synchronous)))
 
 
-def one(synchronous: str, events: str) -> trials.Answer:
+def one_by_policy(steps: str, events: str) -> trials.Answer:
+    """The same on a synced disk, saved every so many steps."""
+    return one("full", events, CheckpointPolicy("every_n_steps", steps=int(steps)))
+
+
+def one(synchronous: str, events: str, policy: CheckpointPolicy | None = None) -> trials.Answer:
     """One run of so many events: its rate, and the mean length of a record."""
     hf = _open(synchronous)
     hf.run_sync(many, 50, state_id="warm")
@@ -52,7 +57,7 @@ def one(synchronous: str, events: str) -> trials.Answer:
 
     async def run() -> float:
         began = perf_counter()
-        await hf.run(many, count, state_id="timed")
+        await hf.run(many, count, state_id="timed", checkpoint_policy=policy)
         return perf_counter() - began
 
     seconds = asyncio.run(run())
@@ -125,4 +130,13 @@ def growth(early: str, early_end: str, late: str, late_end: str) -> trials.Answe
 
 
 if __name__ == "__main__":
-    trials.answer({"one": one, "together": together, "begin": begin, "go_on": go_on, "growth": growth})
+    trials.answer(
+        {
+            "one": one,
+            "one_by_policy": one_by_policy,
+            "together": together,
+            "begin": begin,
+            "go_on": go_on,
+            "growth": growth,
+        }
+    )

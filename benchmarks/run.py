@@ -24,6 +24,7 @@ import listing
 import one_run_full
 import one_run_normal
 import parts
+import policies
 import rehearsal
 import replay
 import serving
@@ -36,6 +37,7 @@ MEASUREMENTS = {
     "one-run-full": one_run_full.measure,
     "one-run-normal": one_run_normal.measure,
     "slow-disk": slow_disk.measure,
+    "policies": policies.measure,
     "concurrent-runs-full": concurrent_runs_full.measure,
     "replay": replay.measure,
     "growth": growth.measure,

@@ -59,3 +59,13 @@ def test_large_values_are_stored_once_and_fetched_once(tmp_path: Path) -> None:
     assert first[3:] == second
     assert ["2 artifacts, the page among them once", "to collect: 0"] == second[1:]
     assert b"sk-123" not in (tmp_path / "pages.db").read_bytes()
+
+
+def test_saving_less_often_repeats_what_was_not_saved(tmp_path: Path) -> None:
+    first, second = printed("saving_less_often.py", tmp_path), printed("saving_less_often.py", tmp_path)
+    assert "killed; 67%, 8 of 12 was saved" in first
+    # Pages 9 and 10 were measured after the last save, and no model call was made twice.
+    assert 14 == sum(line.startswith("measuring") for line in first)
+    assert 3 == first.count("asking the model")
+    assert "approved: 7800 words so far" == second[0]
+    assert first[-len(second) :] == second
