@@ -373,8 +373,8 @@ def test_an_artifact_that_is_left_out_is_missed(tiny: Holdfast, tmp_path: Path) 
 
 def test_a_newer_export_is_told_from_a_damaged_one(tiny: Holdfast, tmp_path: Path) -> None:
     folder = tiny.export("x", tmp_path / "x", as_folder=True)
-    with pytest.raises(UnsupportedVersion, match="The exported state has format version 2"):
-        in_memory().import_(forged(folder, lambda manifest: manifest.update(version=2, more="fields")))
+    with pytest.raises(UnsupportedVersion, match="The exported state has format version 3"):
+        in_memory().import_(forged(folder, lambda manifest: manifest.update(version=3, more="fields")))
     folder = tiny.export("x", tmp_path / "y", as_folder=True)
     with pytest.raises(UnsupportedVersion, match="State 'x' has format version 99"):
         in_memory().import_(forged(folder, lambda manifest: manifest["state"].update(version=99)))

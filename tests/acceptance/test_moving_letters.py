@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from acceptance.moving_stores import KINDS, stepping
 
 from holdfast import Holdfast, MemoryStateBackend, StateBackend
+from holdfast.engine.portable.form import Unreadable, letters_in
 from holdfast.testing import CrashingBackend
 from holdfast.testing.crashing import SimulatedCrash
 
@@ -86,3 +88,22 @@ def test_a_store_without_inboxes_is_named_where_there_are_letters() -> None:
     refused = Holdfast.copy(source, target).refused
     assert ["kelp"] == list(refused)
     assert "has no inboxes" in refused["kelp"]
+
+
+@pytest.mark.parametrize("as_folder", [False, True], ids=["file", "folder"])
+def test_an_export_carries_the_letters(as_folder: bool, tmp_path: Path) -> None:
+    source, target = MemoryStateBackend(), MemoryStateBackend()
+    fill(source)
+    for state_id, version in (("kelp", 2), ("wrack", 1)):
+        path = tmp_path / state_id
+        Holdfast(source).export(state_id, path, as_folder=as_folder)
+        if as_folder:
+            assert version == json.loads((path / "holdfast.json").read_text())["version"]
+        Holdfast(target).import_(path)
+    assert (BOTH, []) == (letters(target), letters(target, "wrack"))
+
+
+@pytest.mark.parametrize("line", ['{"name": "", "body": ""}', '{"name": "a"}', "[]", '{"name": "a", "body": "*"}'])
+def test_letters_that_cannot_be_are_refused(line: str) -> None:
+    with pytest.raises(Unreadable, match=r"line 2 of letters\.jsonl"):
+        letters_in(f'{{"name": "a", "body": ""}}\n{line}\n'.encode(), "kelp")

@@ -81,7 +81,7 @@ def test_what_is_no_manifest_is_unreadable(text: bytes) -> None:
 
 def test_a_newer_version_is_told_whatever_else_it_says() -> None:
     with pytest.raises(UnsupportedVersion):
-        from_json(b'{"format": "holdfast state", "version": 2, "unknown": [1]}')
+        from_json(b'{"format": "holdfast state", "version": 3, "unknown": [1]}')
 
 
 def test_each_record_belongs_to_the_state_that_wrote_it() -> None:

@@ -1,9 +1,11 @@
-"""The form of an exported state, version 1. A file is a zip of the very tree that a folder has:
+"""The form of an exported state, version 2. A file is a zip of the very tree that a folder has:
 
     holdfast.json      what this is: the header of the state, where its shared records come from, how many records there
                        are, and the size and SHA-256 of every other file; its own last field is the SHA-256 of the rest
     journal.jsonl      the records, one on each line, as ``holdfast.lines`` writes them for the state that wrote each;
                        a shared one names that state as its ``owner``
+    letters.jsonl      what lay in its inbox, a letter on each line: its name, and its body in base64. Where it was
+                       empty there is no such file, and the version is 1
     artifacts/<hex>    the content of each artifact that the records name, as it is stored, under its SHA-256
 
 Each line has a checksum that takes in the line before, and each record rebuilds the very frame that was stored. So
@@ -15,17 +17,31 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from holdfast.errors import HoldfastError, UnsupportedVersion
-from holdfast.model import FORMAT_VERSION, Base, End, StateHeader, StateMetadata, StateStatus, checked_state_id
+from holdfast.model import (
+    FORMAT_VERSION,
+    Base,
+    End,
+    Letter,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+    checked_state_id,
+    is_letter_name,
+)
 
 FORMAT = "holdfast state"
-VERSION = 1
+VERSION = 2
+WITHOUT_LETTERS = 1
+"""The version of a tree that has none, which older programs read as well."""
 MANIFEST = "holdfast.json"
 JOURNAL = "journal.jsonl"
+LETTERS = "letters.jsonl"
 
 _LINK = re.compile(r"[0-9a-f]{8}")
 _ARTIFACT = re.compile(r"artifacts/([0-9a-f]{64})")
@@ -102,7 +118,8 @@ def manifest_of(header: StateHeader, end: End | None, files: dict[str, Portable]
         bases=header.bases,
     )
     link = None if end is None else f"{end.link:08x}"
-    unsigned = Manifest(made_by=made_by, state=state, records=header.position, end=link, files=files)
+    version = VERSION if LETTERS in files else WITHOUT_LETTERS
+    unsigned = Manifest(version=version, made_by=made_by, state=state, records=header.position, end=link, files=files)
     return msgspec.structs.replace(unsigned, sha256=_sum_of(unsigned))
 
 
@@ -151,12 +168,38 @@ def _require_known_names(manifest: Manifest) -> None:
         last = base.last
     for name, file in manifest.files.items():
         found = _ARTIFACT.fullmatch(name)
-        if name != JOURNAL and (found is None or found[1] != file.sha256):
+        is_known = name == JOURNAL or (name == LETTERS and manifest.version == VERSION)
+        if not is_known and (found is None or found[1] != file.sha256):
             raise Unreadable(f"{MANIFEST} names {name!r}, which does not belong into it")
         if not 0 <= file.size < _MANY:
             raise Unreadable(f"{MANIFEST} says that {name} has {file.size} bytes")
     if JOURNAL not in manifest.files:
         raise Unreadable(f"{MANIFEST} names no {JOURNAL}")
+
+
+class _LetterLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    body: bytes
+    """In base64, as JSON has it."""
+
+
+def lines_of_letters(letters: Sequence[Letter]) -> bytes:
+    """The letters of a state, in their order."""
+    return b"".join(msgspec.json.encode(_LetterLine(letter.name, letter.body)) + b"\n" for letter in letters)
+
+
+def letters_in(text: bytes, state_id: str) -> list[Letter]:
+    """The letters of such a file, numbered anew. Raises Unreadable."""
+    letters: list[Letter] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            letter = msgspec.json.decode(line, type=_LetterLine)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise Unreadable(f"line {number} of {LETTERS} cannot be read ({error})") from error
+        if not is_letter_name(letter.name):
+            raise Unreadable(f"line {number} of {LETTERS} has a name that no letter can have")
+        letters.append(Letter(number, state_id, letter.name, letter.body, 0.0))
+    return letters
 
 
 def _sum_of(manifest: Manifest) -> str:

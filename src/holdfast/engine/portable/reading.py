@@ -22,18 +22,20 @@ from holdfast.artifacts.stored_values import StoredValues
 from holdfast.engine.arriving import Original, require_usable
 from holdfast.engine.portable.form import (
     JOURNAL,
+    LETTERS,
     MANIFEST,
     Manifest,
     Unreadable,
     from_json,
     header_of,
+    letters_in,
     name_of_artifact,
     owner_of,
 )
 from holdfast.engine.progress import Told
 from holdfast.errors import ArtifactMissing, NotImported, StateCorrupted
 from holdfast.lines import LineDamaged, frame_of, from_line
-from holdfast.model import Content, StateHeader
+from holdfast.model import Content, Letter, StateHeader
 from holdfast.model.artifacts import CHUNK
 
 _LARGEST_MANIFEST = 1 << 26
@@ -74,7 +76,10 @@ def _checked(path: Path, tree: _Tree, stored: StoredValues, on_progress: Told | 
     header = header_of(manifest)
     read = list(_frames(tree, manifest, header))
     require_usable(header, read, stored)
-    return Original(header, lambda after: read[after:], _contents(path, tree, manifest), stored)
+    letters: list[Letter] = []
+    if LETTERS in manifest.files:
+        letters = letters_in(b"".join(tree.chunks(LETTERS, manifest.files[LETTERS].size)), header.state_id)
+    return Original(header, lambda after: read[after:], _contents(path, tree, manifest), stored, lambda: letters)
 
 
 def _contents(path: Path, tree: _Tree, manifest: Manifest) -> Callable[[str], Content]:

@@ -19,7 +19,17 @@ from typing import BinaryIO, cast
 
 from holdfast.engine.arriving import Original, end_of, require_usable
 from holdfast.engine.environment.packages import version_of
-from holdfast.engine.portable.form import JOURNAL, MANIFEST, Portable, manifest_of, name_of_artifact, owner_of, to_json
+from holdfast.engine.portable.form import (
+    JOURNAL,
+    LETTERS,
+    MANIFEST,
+    Portable,
+    lines_of_letters,
+    manifest_of,
+    name_of_artifact,
+    owner_of,
+    to_json,
+)
 from holdfast.engine.progress import Told
 from holdfast.engine.reading import Frames
 from holdfast.errors import UsageError
@@ -38,7 +48,8 @@ def write_export(
     header, read = original.header, original.read(0)
     require_usable(header, read, original.stored)
     contents = {artifact_id: original.content(artifact_id) for artifact_id in sorted(original.named_by(read))}
-    total = len(contents) + 1
+    letters = original.letters()
+    total = len(contents) + 1 + bool(letters)
     with _writing(path, as_folder=as_folder, overwrite=overwrite) as tree:
         files: dict[str, Portable] = {}
 
@@ -50,6 +61,9 @@ def write_export(
         add(JOURNAL, sum(len(frame) for _, frame in read) * 4, _lines(header, read))
         for artifact_id, content in contents.items():
             add(name_of_artifact(artifact_id), content.size, content.chunks())
+        if letters:
+            lines = lines_of_letters(letters)
+            add(LETTERS, len(lines), (lines,))
         by = f"holdfast {version_of('holdfast') or '(not installed)'}"
         manifest = to_json(manifest_of(header, end_of(read), files, by))
         tree.add(MANIFEST, len(manifest), (manifest,))
@@ -174,7 +188,7 @@ def _require_free(path: Path, *, as_folder: bool, overwrite: bool) -> None:
     if not overwrite:
         raise _taken(path)
     # A folder is deleted with all that is in it, so it has to be one that was written here.
-    is_export = path.is_dir() and {entry.name for entry in path.iterdir()} <= {MANIFEST, JOURNAL, "artifacts"}
+    is_export = path.is_dir() and {entry.name for entry in path.iterdir()} <= {MANIFEST, JOURNAL, LETTERS, "artifacts"}
     if is_export and as_folder and (path / MANIFEST).is_file():
         return
     if as_folder or not path.is_file():
