@@ -86,7 +86,7 @@ class Keeping(OpenedStore):
 
     def cleanup(
         self,
-        retention: Retention,
+        retention: Retention | None = None,
         *,
         dry_run: bool = False,
         compact: bool = False,
@@ -96,6 +96,8 @@ class Keeping(OpenedStore):
     ) -> Cleanup:
         """Delete the states that a retention lets go, then the artifacts that nothing names any more, and say which.
 
+        The retention is the configured one where none is given.
+
         Safe while other processes run states: it deletes a few at a time, and a state that was taken up since it was
         looked at stays. Killed in the middle, it has deleted states wholly or not at all; running it again goes on. A
         dry run deletes nothing, and reports just what would go. ``confirm`` is given that report before anything is
@@ -103,10 +105,12 @@ class Keeping(OpenedStore):
 
         Artifacts that were put within the last ``grace`` stay; all do where they cannot be collected, and the report
         says why. ``compact`` gives the room that is free in the file of the store back to the disk, unless a process
-        runs a state in it. Raises UsageError where the retention has no limit.
+        runs a state in it. Raises UsageError where the retention has no limit, or there is none.
         """
         from holdfast.engine.cleaning import Cleaning
 
+        if retention is None:
+            retention = self._configured_retention()
         if retention.is_empty:
             raise UsageError(
                 "A retention without a limit lets no state go.",
@@ -130,6 +134,16 @@ class Keeping(OpenedStore):
             not_compacted_because=not_compacted,
             duration_s=time.monotonic() - began,
         )
+
+    def _configured_retention(self) -> Retention:
+        self.config.current()
+        retention = self.config.retention
+        if retention is None:
+            raise UsageError(
+                "No retention is given, and no limit is configured.",
+                "Give `Retention(max_age=…)`, or set a limit in [retention] of holdfast.toml.",
+            )
+        return retention
 
     def _cleaned(
         self,

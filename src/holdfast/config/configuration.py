@@ -20,10 +20,11 @@ from holdfast.config.merging import ARGUMENT, Found, Merged, Source, in_tables, 
 from holdfast.config.model import SETTINGS, BudgetSettings, Settings
 from holdfast.config.problems import unknown_key
 from holdfast.config.reloading import Change, Reloaded, differences, with_fixed
+from holdfast.config.retention_table import retention_of
 from holdfast.config.retry_tables import retry_configs
 from holdfast.config.variables import ours
 from holdfast.errors import ConfigurationError, ConfigurationProblem, UsageError
-from holdfast.model import Budget, EventType, RetryConfig
+from holdfast.model import Budget, EventType, Retention, RetryConfig
 
 LOOK_AGAIN_S: Final = 1.0
 """A file is looked at for changes at most so often, however often it is asked for."""
@@ -124,6 +125,12 @@ class Configuration:
         """The budget of runs that are given none; None where nothing is limited."""
         limits = self._values.budget
         return None if limits == _UNLIMITED else Budget(**asdict(limits))
+
+    @property
+    def retention(self) -> Retention | None:
+        """What a cleanup goes by that is given no retention; None where no limit is set."""
+        retention = retention_of(self._values.retention)
+        return None if retention.is_empty else retention
 
     def retry_configs(self) -> RetryConfigs:
         """How calls are retried that say nothing of it: all, and those of each type.

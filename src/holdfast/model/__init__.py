@@ -27,6 +27,7 @@ from holdfast.model.records import (
 from holdfast.model.retention import Cleanup, Removed, Retention
 from holdfast.model.retry import BackoffStrategy, RetryConfig, RetryStatistics
 from holdfast.model.room import DiskUse, Room, SharedRoom
+from holdfast.model.schedule import CleanupRun, Schedule
 from holdfast.model.timeline import Checkpoint, Lineage, Timeline
 from holdfast.model.usage import LLMResult, ModelUsage, Usage, UsageTotals
 from holdfast.model.validation import Finding, Mismatch, NotChecked, Outcome, RehearsalReport, Rehearsed
@@ -44,6 +45,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointRecord",
     "Cleanup",
+    "CleanupRun",
     "Content",
     "CurrentEvent",
     "DamagedRecord",
@@ -90,6 +92,7 @@ __all__ = [
     "RetryConfig",
     "RetryStatistics",
     "Room",
+    "Schedule",
     "Settled",
     "SharedRoom",
     "StateDiff",
