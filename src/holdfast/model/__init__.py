@@ -8,7 +8,7 @@ from holdfast.model.effects import CurrentEvent, DidNotHappen, Happened, Settled
 from holdfast.model.header import FORMAT_VERSION, Base, End, StateHeader, checked_state_id
 from holdfast.model.interrupts import InterruptReason, InterruptSignal
 from holdfast.model.lease import Holder, Lease
-from holdfast.model.letters import Letter, checked_letter_name, is_letter_name
+from holdfast.model.letters import Letter, checked_letter_name, checked_note, checked_note_name, is_letter_name
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.notice import EventNotice
 from holdfast.model.plan import PlannedCalls, RerunPlan
@@ -110,6 +110,8 @@ __all__ = [
     "Verification",
     "checked_artifact_id",
     "checked_letter_name",
+    "checked_note",
+    "checked_note_name",
     "checked_state_id",
     "fingerprint",
     "is_letter_name",
