@@ -16,7 +16,7 @@ from holdfast.cli.plans import counted
 from holdfast.client import Holdfast
 from holdfast.config.retention_table import retention_of
 from holdfast.errors import UsageError
-from holdfast.model import Cleanup, DiskUse, Retention, StateStatus
+from holdfast.model import Cleanup, CleanupRun, DiskUse, Retention, StateStatus
 from holdfast.model.amounts import duration_from, size_from
 
 MOST = 20
@@ -73,6 +73,7 @@ def _read(read: Callable[[str], _Amount], text: str) -> _Amount:
 )
 @click.option("--dry-run", is_flag=True, help="Delete nothing; list exactly what would go.")
 @click.option("--compact", is_flag=True, help="Give the room that is free in the file back to the disk.")
+@click.option("--last", "is_last", is_flag=True, help="Delete nothing; say when the store was last cleaned up.")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
 @quiet_option
 @json_option
@@ -80,6 +81,7 @@ def _read(read: Callable[[str], _Amount], text: str) -> _Amount:
 def cleanup(
     dry_run: bool,
     compact: bool,
+    is_last: bool,
     is_sure: bool,
     is_quiet: bool,
     store: str | None,
@@ -94,6 +96,9 @@ def cleanup(
     A state that can still be resumed goes only where its status is named, and none that is being run or is damaged.
     States may be run meanwhile.
     """
+    if is_last:
+        _say_last(store, as_json)
+        return
     asks = not is_sure and not dry_run
     with open_holdfast(store) as client, bar("Deleting", is_quiet) as on_progress:
         retention = _retention(client, {name: rule for name, rule in rules.items() if rule not in (None, ())})
@@ -123,6 +128,33 @@ def _retention(client: Holdfast, given: dict[str, Any]) -> Retention | None:
             "Give --older-than, --max-per-pipeline or --max-size, or set one in [retention] of holdfast.toml.",
         )
     return retention if given else None
+
+
+def _say_last(store: str | None, as_json: bool) -> None:
+    with open_holdfast(store) as client:
+        run = client.last_cleanup()
+    if as_json:
+        say_json(None if run is None else run_for_programs(run))
+    elif run is None:
+        tell("Nothing is noted: this store was never cleaned up.")
+    else:
+        why = "asked for" if run.schedule is None else str(run.schedule)
+        say(f"{run.began_at:%Y-%m-%d %H:%M:%S} UTC, {why}, by {run.by}: {outcome(run)}.")
+
+
+def outcome(run: CleanupRun) -> str:
+    """What came of a cleanup, for people."""
+    if run.error is not None:
+        return f"it failed: {run.error.rstrip('.')}"
+    if run.finished_at is None:
+        return "it has not ended"
+    took = duration((run.finished_at - run.began_at).total_seconds())
+    return f"deleted {counted(run.removed, 'state')}, {size(run.freed)}, in {took}"
+
+
+def run_for_programs(run: CleanupRun) -> dict[str, Any]:
+    """A cleanup that was made, or is under way, for programs."""
+    return {name: getattr(run, name) for name in run.__struct_fields__}
 
 
 def _can_be_asked() -> bool:
