@@ -60,7 +60,8 @@ class ScheduledCleanup:
         """Whether the one on start is still to be made. A schedule that is changed later does not start anything."""
         self._table: RetentionSettings | None = None
         """The settings that were last looked at."""
-        self._look_at = self._started_at
+        self._look_at_s = 0.0
+        """By the clock that never goes back: one that was put right must not hold up what is due."""
         self._is_ending = threading.Event()
 
     def end(self) -> None:
@@ -75,9 +76,11 @@ class ScheduledCleanup:
         table, now = self._config.current().retention, _now()
         if table.schedule is Schedule.MANUAL or self._is_ending.is_set():
             return None
-        if table == self._table and now < self._look_at:
+        is_new = table != self._table
+        if not is_new and SYSTEM_CLOCK.elapsed() < self._look_at_s:
             return None
-        is_new, self._table, self._look_at = table != self._table, table, now + LOOK_AGAIN
+        self._table = table
+        self._look_again_in(LOOK_AGAIN)
         retention = self._config.retention
         if retention is None:
             if is_new:
@@ -86,9 +89,9 @@ class ScheduledCleanup:
         standing = self._notes.read()
         due = self._due(table.schedule, standing.noted, now)
         if due is None or due > now:
-            self._look_at = self._look_at if due is None else min(due, self._look_at)
+            self._look_again_in(LOOK_AGAIN if due is None else min(LOOK_AGAIN, due - now))
             return None
-        self._look_at = now + WAIT_FOR_OTHERS
+        self._look_again_in(WAIT_FOR_OTHERS)
         return self._take_turn(standing, retention, table) if standing.noted.is_free(now) else None
 
     def _due(self, schedule: Schedule, noted: Noted, now: datetime) -> datetime | None:
@@ -108,7 +111,7 @@ class ScheduledCleanup:
                 return None
             self._is_owed = False
             done = self._cleaned(run, retention, compacts=table.compact_file)
-            self._look_at = _now() + (LOOK_AGAIN if done.error is None else AFTER_FAILURE)
+            self._look_again_in(LOOK_AGAIN if done.error is None else AFTER_FAILURE)
             self._notes.finish(done, holder, is_configured=True)
         finally:
             mark_ended(holder)
@@ -120,7 +123,7 @@ class ScheduledCleanup:
         except UsageError as error:
             # Without a note nobody could tell when the last one was: each look would make another one.
             log.warning("The store is not cleaned up by a schedule: %s", error)
-            self._look_at = _now() + WITHOUT_NOTES
+            self._look_again_in(WITHOUT_NOTES)
             return False
 
     def _cleaned(self, run: CleanupRun, retention: Retention, *, compacts: bool) -> CleanupRun:
@@ -131,6 +134,9 @@ class ScheduledCleanup:
         except Exception as error:
             log.error("The scheduled cleanup failed: %s: %s", type(error).__name__, error)
             return failed(run, error)
+
+    def _look_again_in(self, wait: timedelta) -> None:
+        self._look_at_s = SYSTEM_CLOCK.elapsed() + wait.total_seconds()
 
     def _require_going_on(self, *_: object) -> None:
         if self._is_ending.is_set():

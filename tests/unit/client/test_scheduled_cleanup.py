@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from acceptance.turned_clock import Turned, turned_clock
 
@@ -14,6 +15,7 @@ from holdfast.backends.memory import MemoryStateBackend
 from holdfast.client.scheduled_cleanup import ScheduledCleanup
 from holdfast.config import Configuration, load_config
 from holdfast.engine.cleanup_notes import NAME, CleanupNotes, begun, ended
+from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.progress import Told
 from holdfast.errors import BackendUnavailable
 from holdfast.model import Cleanup, Holder, Removed, Retention, Schedule
@@ -177,6 +179,16 @@ def test_one_that_fails_is_noted_and_made_again_after_an_hour(
     again = supervisor.look()
     assert again is not None
     assert again.error is None
+
+
+def test_a_clock_that_is_put_right_holds_nothing_up(store: Store, clock: Turned) -> None:
+    clock.turn(400 * DAY)
+    supervisor = store.supervisor()
+    assert supervisor.look() is not None
+    elapsed = clock.elapsed()
+    clock.turn(-400 * DAY)
+    msgspec.structs.force_setattr(SYSTEM_CLOCK, "elapsed", lambda: elapsed + 60)
+    assert supervisor.look() is not None
 
 
 def test_another_supervisor_is_waited_for(store: Store, clock: Turned) -> None:
