@@ -10,7 +10,7 @@ import sys
 
 from backends.letters_worker import opened, say
 
-TURNS = 60
+TURNS = 150
 
 
 def main(store: str, path: str) -> None:

@@ -22,7 +22,8 @@ def test_every_turn_is_taken_by_one_process(store: str, tmp_path: Path) -> None:
         workers.extend(Worker(WORKER, store, path, number) for number in range(PROCESSES))
         for worker in workers:
             worker.begin()
-        said.append(int(workers[0].said()))
+        # It may come to no turn at all, if the others are faster.
+        said += [int(line) for line in [workers[0].said()] if line]
         workers[0].process.kill()
         for worker in workers:
             # The last line of the one that was killed may be a part of one.
