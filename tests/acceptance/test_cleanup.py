@@ -26,6 +26,7 @@ from holdfast import (
     UnknownState,
     UsageError,
     agent,
+    load_config,
     tool,
 )
 from holdfast.journal.room import RoomLeft
@@ -320,3 +321,29 @@ def test_the_state_of_a_dead_process_goes_where_its_status_is_named(hf: Holdfast
     assert [Removed("left", "more than 0 without a pipeline", done.freed)] == done.removed
     with pytest.raises(UnknownState):
         hf.show("left")
+
+
+def test_without_a_retention_the_configured_one_counts(tmp_path: Path) -> None:
+    hf = Holdfast("memory://", config=load_config(folder=tmp_path, retention={"max_per_pipeline": 2}))
+    for number in range(5):
+        hf.run_sync(stepping, 1, state_id=f"s{number}")
+    assert ["s0", "s1", "s2"] == [each.state_id for each in hf.cleanup().removed]
+    assert [] == hf.cleanup(Retention(max_age=timedelta(days=1))).removed
+
+
+def test_a_configured_retention_is_followed(tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.toml"
+    file.write_text("retention.max_per_pipeline = 4")
+    hf = Holdfast("memory://", config=load_config(folder=tmp_path))
+    for number in range(5):
+        hf.run_sync(stepping, 1, state_id=f"s{number}")
+    assert 1 == len(hf.cleanup().removed)
+    file.write_text("retention.max_per_pipeline = 1")
+    hf.config.reload()
+    assert 3 == len(hf.cleanup().removed)
+
+
+def test_without_any_retention_it_is_said_what_to_do(tmp_path: Path) -> None:
+    hf = Holdfast("memory://", config=load_config(folder=tmp_path, retention={"keep_latest": 2}))
+    with pytest.raises(UsageError, match=r"no limit is configured. Give .* or set a limit in \[retention\]"):
+        hf.cleanup()

@@ -90,7 +90,7 @@ def test_the_question_is_answered_before_anything_is_deleted(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--keep-latest", "5", "--yes"], "No limit is given, so no state can go. Give --older-than"),
+        (["--keep-latest", "5", "--yes"], "No limit is given or configured, so no state can go. Give --older-than"),
         (["--max-per-pipeline", "5"], "Nobody can be asked whether states are to be deleted. Say so with --yes"),
         (["--older-than", "30", "--yes"], "'30' is no time. Write it as 90s"),
         (["--older-than", "30y", "--yes"], "'30y' is no time."),
@@ -105,3 +105,29 @@ def test_what_makes_no_sense_is_refused_in_one_line(arguments: list[str], said: 
     assert (2, 30) == (result.exit_code, len(left()))
     assert said in result.stderr
     assert 1 == len(result.stderr.splitlines())
+
+
+def test_without_a_limit_the_configured_ones_count() -> None:
+    Path("holdfast.toml").write_text("[retention]\nmax_per_pipeline = 10\nkeep_tags = ['odd']\n")
+    result = holdfast("cleanup", "--yes")
+    assert (0, 25) == (result.exit_code, len(left()))
+    result = holdfast("cleanup", "--keep-tag", "nothing", "--yes")
+    assert (0, 10) == (result.exit_code, len(left()))
+
+
+def test_a_limit_that_is_given_takes_the_place_of_those_that_are_configured() -> None:
+    Path("holdfast.toml").write_text("[retention]\nmax_per_pipeline = 1\nkeep_tags = ['odd']\n")
+    assert 0 == holdfast("cleanup", "--older-than", "1d", "--yes").exit_code
+    assert 30 == len(left())
+    # What keeps states still does.
+    done = told("cleanup", "--max-size", "0B", "--yes")
+    assert {"tagged 'odd'": 15} == done["kept"]
+    assert [f"s{number:02}" for number in range(1, 30, 2)] == left()
+
+
+def test_the_configured_retention_is_shown_with_its_units() -> None:
+    Path("holdfast.toml").write_text("[retention]\nmax_age = '720h'\nstatuses = ['failed']\n")
+    lines = [line.split() for line in holdfast("config").stdout.splitlines()]
+    assert ["retention.max_age", "30d", "holdfast.toml:2"] in lines
+    assert ["retention.statuses", "failed", "holdfast.toml:3"] in lines
+    assert "30d" == told("config")["settings"]["retention.max_age"]["value"]

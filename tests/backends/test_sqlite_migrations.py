@@ -24,7 +24,7 @@ from holdfast.model import Base, Holder, StateHeader, StateMetadata, StateStatus
 
 SCHEMAS = {
     version: Path(__file__).with_name(f"schema_version_{version}.sql").read_text(encoding="utf-8")
-    for version in (1, 2, 3, 4)
+    for version in (1, 2, 3, 4, 5)
 }
 
 CREATED = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)
@@ -147,6 +147,12 @@ def test_states_of_an_older_store_can_be_forked(old: Path) -> None:
         (grant,) = backend.acquire([claim])
         assert grant is not None
         assert [*backend.read("wrack"), (51, b"own")] == backend.read("fork")
+
+
+def test_an_older_store_takes_notes(old: Path) -> None:
+    with SQLiteStateBackend(old) as backend:
+        assert backend.swap_note("cleanup", None, "first")
+        assert "first" == backend.note("cleanup")
 
 
 def test_a_migrated_store_keeps_its_artifacts_and_its_id(tmp_path: Path) -> None:

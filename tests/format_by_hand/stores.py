@@ -58,7 +58,7 @@ class State(NamedTuple):
 def read_sqlite(path: Path) -> dict[str, State]:
     """Every state in an SQLite file, by its id. Fails where a checksum does not fit."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    assert (0x484F4C44, 5) == (connection.pragma("application_id"), connection.pragma("user_version"))
+    assert (0x484F4C44, 6) == (connection.pragma("application_id"), connection.pragma("user_version"))
     states: dict[str, State] = {}
     for row in connection.execute(f"SELECT {COLUMNS}, checksum, key FROM states").fetchall():
         *columns, checksum, key = row
@@ -130,6 +130,24 @@ def read_folder_letters(folder: Path) -> list[Letter]:
             letters.append(Letter(said["number"], state_id, said["name"], body, said["at"]))
     assert (folder / "letters" / "count").stat().st_size >= max(letter.number for letter in letters)
     return sorted(letters)
+
+
+def read_sqlite_notes(path: Path) -> dict[str, str]:
+    """Every note in an SQLite file, by its name."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    rows: list[Any] = connection.execute("SELECT name, body FROM notes").fetchall()
+    connection.close()
+    return dict(rows)
+
+
+def read_folder_notes(folder: Path) -> dict[str, str]:
+    """Every note in a folder, by its name. Fails where a name does not fit its file."""
+    notes: dict[str, str] = {}
+    for file in folder.glob("notes/*.json"):
+        said = read_line(file.read_bytes(), "store").content
+        assert file.stem == hashlib.sha256(said["name"].encode()).hexdigest()[:32]
+        notes[said["name"]] = said["body"]
+    return notes
 
 
 class Journal(NamedTuple):

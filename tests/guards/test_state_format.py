@@ -193,6 +193,15 @@ def test_letters_are_read_by_the_page_alone(kind: str, tmp_path: Path) -> None:
     assert [msgspec.structs.astuple(letter) for letter in expected] == by_hand
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "plain"])
+def test_notes_are_read_by_the_page_alone(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    expected = {"cleanup": '{"began_at":"now"}', "Tang – 海藻/..": "two\nlines"}
+    with opened(kind, path) as backend:
+        assert [True, True] == [backend.swap_note(name, None, body) for name, body in expected.items()]
+    assert expected == (stores.read_sqlite_notes(path) if kind == "sqlite" else stores.read_folder_notes(path))
+
+
 @pytest.mark.parametrize("kind", ["zstd", "gzip"])
 def test_closed_segments_are_packed_and_hold_the_same_lines(kind: str, tmp_path: Path) -> None:
     with opened(kind, tmp_path / "store") as backend:

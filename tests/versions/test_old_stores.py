@@ -74,8 +74,8 @@ every_store = pytest.mark.parametrize("old", STORES, indirect=True)
 
 
 def test_there_are_stores_of_every_version() -> None:
-    plain_and_sealed = [f"schema-{number}/{name}" for number in (2, 3, 4) for name in ("plain", "sealed")]
-    assert sorted(["schema-1/plain", *plain_and_sealed, "schema-4/folder"]) == STORES
+    plain_and_sealed = [f"schema-{number}/{name}" for number in (2, 3, 4, 5) for name in ("plain", "sealed")]
+    assert sorted(["schema-1/plain", *plain_and_sealed, "schema-4/folder", "schema-5/folder"]) == STORES
 
 
 @every_store

@@ -2,8 +2,8 @@
 
 A backend stores bytes that it does not look into, and knows nothing of actors, values or replay. It promises:
 
-* **Durable when it returns.** ``acquire``, ``append``, ``delete_state`` and ``deliver`` return when what they wrote
-  survives the death of the process (and, where the backend says so, of the machine).
+* **Durable when it returns.** ``acquire``, ``append``, ``delete_state``, ``deliver`` and ``swap_note`` return when what
+  they wrote survives the death of the process (and, where the backend says so, of the machine).
 * **All or nothing.** Each ``Append`` becomes visible whole or not at all.
 * **Fenced.** An ``Append`` whose lease is not the newest of its state writes nothing and is answered with LeaseLost.
 * **Idempotent by position.** Appending again the very bytes that stand at a position succeeds and changes nothing;
@@ -44,6 +44,8 @@ from holdfast.model import (
     StateHeader,
     StateMetadata,
     StateStatus,
+    checked_note,
+    checked_note_name,
 )
 
 _PAGE = 1000
@@ -350,6 +352,29 @@ class StateBackend(ABC):
         """
         raise UsageError(
             f"The store {self.name} has no inboxes for its states.",
+            "Use another store, such as an SQLite file: `Holdfast.copy` brings the states along.",
+        )
+
+    def note(self, name: str) -> str | None:
+        """The note of the store that has this name; None if there is none. Reads only, and waits for nobody.
+
+        Notes are small texts that belong to the store as a whole, and to no state: they stay whatever becomes of
+        states, and are not copied with them. Raises UsageError for a name that ``checked_note_name`` refuses.
+        """
+        checked_note_name(name)
+        return None
+
+    def swap_note(self, name: str, before: str | None, after: str) -> bool:
+        """Put a note in the place of the one that was read before, None where there was none, in one step.
+
+        False, and nothing changes, where another one stands there: of all who swap the same note, in any thread or
+        process, one succeeds. Raises UsageError for a name or a text that ``checked_note_name`` or ``checked_note``
+        refuses. A backend that keeps no notes raises UsageError, too.
+        """
+        checked_note_name(name)
+        checked_note(after)
+        raise UsageError(
+            f"The store {self.name} keeps no notes.",
             "Use another store, such as an SQLite file: `Holdfast.copy` brings the states along.",
         )
 

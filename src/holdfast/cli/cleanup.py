@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -13,38 +13,33 @@ from holdfast.cli.copy import bar, quiet_option
 from holdfast.cli.options import json_option, open_holdfast, store_option
 from holdfast.cli.output import dim, duration, say, say_json, say_table, size, tell
 from holdfast.cli.plans import counted
+from holdfast.client import Holdfast
+from holdfast.config.retention_table import retention_of
 from holdfast.errors import UsageError
-from holdfast.model import Cleanup, DiskUse, Retention, StateStatus
+from holdfast.model import Cleanup, CleanupRun, DiskUse, Retention, StateStatus
+from holdfast.model.amounts import duration_from, size_from
 
 MOST = 20
 """So many states are listed one by one."""
 
-_UNITS_OF_TIME = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_UNITS_OF_SIZE = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)")
+_Amount = TypeVar("_Amount")
 
 
 def _age(_: click.Context, __: click.Parameter, text: str | None) -> timedelta | None:
     """A time such as 30d."""
-    if text is None:
-        return None
-    found = _AMOUNT.fullmatch(text.strip())
-    if found is None or found[2] not in _UNITS_OF_TIME:
-        raise click.BadParameter(f"{text!r} is no time. Write it as 90s, 15min, 12h, 30d or 8w.")
-    try:
-        return timedelta(seconds=float(found[1]) * _UNITS_OF_TIME[found[2]])
-    except OverflowError:
-        raise click.BadParameter(f"{text!r} is longer than time is counted.") from None
+    return None if text is None else _read(duration_from, text)
 
 
 def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
     """A number of bytes such as 1GB."""
-    if text is None:
-        return None
-    found = _AMOUNT.fullmatch(text.strip())
-    if found is None or found[2].upper() not in _UNITS_OF_SIZE:
-        raise click.BadParameter(f"{text!r} is no size. Write it as 500kB, 20MB or 1.5GB.")
-    return int(float(found[1]) * _UNITS_OF_SIZE[found[2].upper()])
+    return None if text is None else _read(size_from, text)
+
+
+def _read(read: Callable[[str], _Amount], text: str) -> _Amount:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command("cleanup", short_help="Delete states that are not to be kept any longer.")
@@ -53,12 +48,15 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None
 )
 @click.option("--max-per-pipeline", type=click.IntRange(min=0), metavar="N", help="All but the newest N of a pipeline.")
 @click.option(
-    "--max-size", callback=_size, metavar="SIZE", help="The oldest, until all states take no more: 500MB, 1GB."
+    "--max-size",
+    "max_total_size",
+    callback=_size,
+    metavar="SIZE",
+    help="The oldest, until all states take no more: 500MB, 1GB.",
 )
 @click.option(
     "--keep-latest",
     type=click.IntRange(min=0),
-    default=0,
     metavar="N",
     help="Keep the newest N of each pipeline, whatever the limits say.",
 )
@@ -67,7 +65,7 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None
     "statuses",
     multiple=True,
     type=click.Choice([str(status) for status in StateStatus]),
-    help="Only states of this status; may be given several times. Default: completed.",
+    help="Only states of this status; may be given several times. Default: as configured, else completed.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only states with this tag; may be repeated.")
 @click.option(
@@ -75,49 +73,39 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None
 )
 @click.option("--dry-run", is_flag=True, help="Delete nothing; list exactly what would go.")
 @click.option("--compact", is_flag=True, help="Give the room that is free in the file back to the disk.")
+@click.option("--last", "is_last", is_flag=True, help="Delete nothing; say when the store was last cleaned up.")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
 @quiet_option
 @json_option
 @store_option
 def cleanup(
-    max_age: timedelta | None,
-    max_per_pipeline: int | None,
-    max_size: int | None,
-    keep_latest: int,
-    statuses: tuple[str, ...],
-    tags: tuple[str, ...],
-    keep_tags: tuple[str, ...],
     dry_run: bool,
     compact: bool,
+    is_last: bool,
     is_sure: bool,
     is_quiet: bool,
     store: str | None,
     as_json: bool,
+    **rules: Any,
 ) -> None:
     """Delete the states that go beyond a limit, and the artifacts that nothing names any more. Asks first.
+
+    Without a limit those of the table [retention] in the configuration count. A limit that is given takes the place of
+    them all; what keeps states stays as it is configured, unless an option says otherwise.
 
     A state that can still be resumed goes only where its status is named, and none that is being run or is damaged.
     States may be run meanwhile.
     """
-    retention = Retention(
-        max_age=max_age,
-        max_per_pipeline=max_per_pipeline,
-        max_total_size=max_size,
-        keep_latest=keep_latest,
-        statuses=statuses or (StateStatus.COMPLETED,),
-        tags=tags,
-        keep_tags=keep_tags,
-    )
-    if retention.is_empty:
-        raise UsageError(
-            "No limit is given, so no state can go.", "Give --older-than, --max-per-pipeline or --max-size."
-        )
+    if is_last:
+        _say_last(store, as_json)
+        return
     asks = not is_sure and not dry_run
-    if asks and not _can_be_asked():
-        raise UsageError(
-            "Nobody can be asked whether states are to be deleted.", "Say so with --yes, or look with --dry-run."
-        )
     with open_holdfast(store) as client, bar("Deleting", is_quiet) as on_progress:
+        retention = _retention(client, {name: rule for name, rule in rules.items() if rule not in (None, ())})
+        if asks and not _can_be_asked():
+            raise UsageError(
+                "Nobody can be asked whether states are to be deleted.", "Say so with --yes, or look with --dry-run."
+            )
         report = client.cleanup(
             retention,
             dry_run=dry_run,
@@ -129,6 +117,44 @@ def cleanup(
         say_json(_for_programs(report))
     else:
         _say_report(report, is_listed=not asks)
+
+
+def _retention(client: Holdfast, given: dict[str, Any]) -> Retention | None:
+    """What the options say, with the configuration for the rest; None where no option says anything."""
+    retention = retention_of(client.config.values.retention, given)
+    if retention.is_empty:
+        raise UsageError(
+            "No limit is given or configured, so no state can go.",
+            "Give --older-than, --max-per-pipeline or --max-size, or set one in [retention] of holdfast.toml.",
+        )
+    return retention if given else None
+
+
+def _say_last(store: str | None, as_json: bool) -> None:
+    with open_holdfast(store) as client:
+        run = client.last_cleanup()
+    if as_json:
+        say_json(None if run is None else run_for_programs(run))
+    elif run is None:
+        tell("Nothing is noted: this store was never cleaned up.")
+    else:
+        why = "asked for" if run.schedule is None else str(run.schedule)
+        say(f"{run.began_at:%Y-%m-%d %H:%M:%S} UTC, {why}, by {run.by}: {outcome(run)}.")
+
+
+def outcome(run: CleanupRun) -> str:
+    """What came of a cleanup, for people."""
+    if run.error is not None:
+        return f"it failed: {run.error.rstrip('.')}"
+    if run.finished_at is None:
+        return "it has not ended"
+    took = duration((run.finished_at - run.began_at).total_seconds())
+    return f"deleted {counted(run.removed, 'state')}, {size(run.freed)}, in {took}"
+
+
+def run_for_programs(run: CleanupRun) -> dict[str, Any]:
+    """A cleanup that was made, or is under way, for programs."""
+    return {name: getattr(run, name) for name in run.__struct_fields__}
 
 
 def _can_be_asked() -> bool:

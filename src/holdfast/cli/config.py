@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 
 from holdfast.cli.exit_codes import ExitCode
@@ -12,6 +14,7 @@ from holdfast.config.model import SETTINGS
 from holdfast.config.problems import without_secrets
 from holdfast.config.reference import shown
 from holdfast.errors import ConfigurationError
+from holdfast.model.amounts import duration_text
 
 HEADING = ("SETTING", "VALUE", "FROM")
 
@@ -46,6 +49,8 @@ def _for_programs(loaded: Configuration) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, timedelta):
+        return duration_text(value)
     return without_secrets(value) if type(value) is str else value
 
 

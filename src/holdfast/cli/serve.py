@@ -7,6 +7,7 @@ import signal
 
 import click
 
+from holdfast.cli.cleanup import outcome, run_for_programs
 from holdfast.cli.options import json_option, open_holdfast, store_option
 from holdfast.cli.output import say_json, tell
 from holdfast.cli.readable import plain
@@ -14,6 +15,7 @@ from holdfast.cli.run import find_modules_beside
 from holdfast.client import Holdfast
 from holdfast.client.serving import Served
 from holdfast.errors import Awaiting, ExecutionInterrupted
+from holdfast.model import CleanupRun
 
 
 @click.command("serve", short_help="Take up every state that can go on.")
@@ -28,6 +30,8 @@ def serve(concurrency: int, store: str | None, as_json: bool) -> None:
     A state can go on when what it waits for has come (an answer, a time, a message), when the process that ran it has
     died, and when an earlier `serve` was ended in the middle of it. Agents are imported from where they were declared;
     type this in the folder that the runs were begun in. At the end what is being executed is finished first.
+
+    The store is cleaned up meanwhile, if [retention] in the configuration has a schedule.
     """
     find_modules_beside("")
     with open_holdfast(store, create=True) as client:
@@ -44,7 +48,10 @@ async def _serve(client: Holdfast, concurrency: int, as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     await client.serve(
-        concurrency=concurrency, stop=stop, on_served=_for_programs if as_json else lambda served: tell(_line(served))
+        concurrency=concurrency,
+        stop=stop,
+        on_served=_for_programs if as_json else lambda served: tell(_line(served)),
+        on_cleanup=_cleanup_for_programs if as_json else lambda run: tell(f"cleanup: {outcome(run)}"),
     )
 
 
@@ -69,3 +76,7 @@ def _for_programs(served: Served) -> None:
             "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
         }
     )
+
+
+def _cleanup_for_programs(run: CleanupRun) -> None:
+    say_json({"cleanup": run_for_programs(run)})

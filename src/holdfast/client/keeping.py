@@ -19,8 +19,16 @@ from holdfast.engine.collect import Collected, Collector
 from holdfast.engine.lease import new_holder
 from holdfast.engine.opening import acquire_now
 from holdfast.engine.progress import Told
-from holdfast.errors import ArtifactsShared, NotEncrypted, StateCorrupted, UnsupportedVersion, UsageError, WrongKey
-from holdfast.model import Cleanup, DiskUse, Removed, Retention
+from holdfast.errors import (
+    ArtifactsShared,
+    HoldfastError,
+    NotEncrypted,
+    StateCorrupted,
+    UnsupportedVersion,
+    UsageError,
+    WrongKey,
+)
+from holdfast.model import Cleanup, CleanupRun, DiskUse, Removed, Retention
 from holdfast.model.header import utc
 from holdfast.stores import open_store
 
@@ -32,7 +40,7 @@ GRACE = timedelta(hours=1)
 
 
 class Keeping(OpenedStore):
-    """``collect``, ``delete`` and ``cleanup``."""
+    """``collect``, ``delete``, ``cleanup`` and ``last_cleanup``."""
 
     def collect(
         self,
@@ -86,7 +94,7 @@ class Keeping(OpenedStore):
 
     def cleanup(
         self,
-        retention: Retention,
+        retention: Retention | None = None,
         *,
         dry_run: bool = False,
         compact: bool = False,
@@ -96,6 +104,8 @@ class Keeping(OpenedStore):
     ) -> Cleanup:
         """Delete the states that a retention lets go, then the artifacts that nothing names any more, and say which.
 
+        The retention is the configured one where none is given. The store notes how it ended (``last_cleanup``).
+
         Safe while other processes run states: it deletes a few at a time, and a state that was taken up since it was
         looked at stays. Killed in the middle, it has deleted states wholly or not at all; running it again goes on. A
         dry run deletes nothing, and reports just what would go. ``confirm`` is given that report before anything is
@@ -103,15 +113,52 @@ class Keeping(OpenedStore):
 
         Artifacts that were put within the last ``grace`` stay; all do where they cannot be collected, and the report
         says why. ``compact`` gives the room that is free in the file of the store back to the disk, unless a process
-        runs a state in it. Raises UsageError where the retention has no limit.
+        runs a state in it. Raises UsageError where the retention has no limit, or there is none.
         """
-        from holdfast.engine.cleaning import Cleaning
+        from holdfast.engine.cleanup_notes import CleanupNotes, begun, ended, failed
 
+        is_configured = retention is None
+        if retention is None:
+            retention = self._configured_retention()
         if retention.is_empty:
             raise UsageError(
                 "A retention without a limit lets no state go.",
                 "Give one of max_age, max_per_pipeline and max_total_size.",
             )
+        notes, run = CleanupNotes(self.backend), begun(new_holder())
+        try:
+            report = self._clean(
+                retention, dry_run=dry_run, compact=compact, grace=grace, confirm=confirm, on_progress=on_progress
+            )
+        except HoldfastError as error:
+            if not dry_run:
+                notes.note(failed(run, error), is_configured=is_configured)
+            raise
+        if not report.is_dry_run:
+            notes.note(ended(run, report), is_configured=is_configured)
+        return report
+
+    def last_cleanup(self) -> CleanupRun | None:
+        """The cleanup of this store that began last, by whomever, also one that is under way; None if there was none.
+
+        The store itself remembers it. A dry run is none.
+        """
+        from holdfast.engine.cleanup_notes import CleanupNotes
+
+        return CleanupNotes(self.backend).newest()
+
+    def _clean(
+        self,
+        retention: Retention,
+        *,
+        dry_run: bool = False,
+        compact: bool = False,
+        grace: timedelta = GRACE,
+        confirm: Callable[[Cleanup], bool] | None = None,
+        on_progress: Told | None = None,
+    ) -> Cleanup:
+        from holdfast.engine.cleaning import Cleaning
+
         began = time.monotonic()
         cleaning = Cleaning(self._writer, on_progress)
         before = self.backend.disk_use()
@@ -130,6 +177,16 @@ class Keeping(OpenedStore):
             not_compacted_because=not_compacted,
             duration_s=time.monotonic() - began,
         )
+
+    def _configured_retention(self) -> Retention:
+        self.config.current()
+        retention = self.config.retention
+        if retention is None:
+            raise UsageError(
+                "No retention is given, and no limit is configured.",
+                "Give `Retention(max_age=…)`, or set a limit in [retention] of holdfast.toml.",
+            )
+        return retention
 
     def _cleaned(
         self,

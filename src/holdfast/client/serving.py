@@ -4,6 +4,8 @@ A state can go on when what it waits for has come (an answer, a time, a message)
 or when a supervisor that ended has left it. All others are left alone: who has interrupted or paused a state, or seen
 it fail, takes it up again themselves.
 
+While it serves, it cleans up the store when the configured schedule says so (``scheduled_cleanup.py``).
+
 It is told of letters by its own process at once, and by the store as soon as it asks, which is one cheap question for
 all states. It keeps nothing of a state that waits but its time, if it has one.
 """
@@ -21,10 +23,11 @@ import msgspec
 
 from holdfast.client.answering import Answering
 from holdfast.client.deciding import Deciding
+from holdfast.client.keeping import Keeping
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.errors import Awaiting, BackendUnavailable, ExecutionInterrupted, HoldfastError, LeaseHeld, UsageError
 from holdfast.journal.waits import noted_waiting
-from holdfast.model import StateHeader, StateStatus
+from holdfast.model import CleanupRun, StateHeader, StateStatus
 from holdfast.model.interrupts import SHUT_DOWN
 
 log = logging.getLogger("holdfast.serving")
@@ -35,6 +38,8 @@ LOOK_S = 5.0
 """How often the states that are being run are looked at: the process of one may have died."""
 LOOK_AT_ALL_S = 60.0
 """How often all states that wait are looked at: other processes may have left some that wait for a time."""
+CLEAN_UP_S = 1.0
+"""How often it is asked whether a cleanup is due, which costs nothing while none is."""
 PATIENCE_S = 1.0
 """How near a time must be for a run to keep its place."""
 
@@ -48,7 +53,7 @@ class Served(msgspec.Struct, frozen=True):
     """Why it did not end: Awaiting where it waits again, else what the run failed of."""
 
 
-class Serving(Deciding, Answering):
+class Serving(Deciding, Answering, Keeping):
     """``serve``."""
 
     async def serve(
@@ -57,6 +62,7 @@ class Serving(Deciding, Answering):
         concurrency: int = 10,
         stop: asyncio.Event | None = None,
         on_served: Callable[[Served], object] | None = None,
+        on_cleanup: Callable[[CleanupRun], object] | None = None,
     ) -> None:
         """Take up every state of the store that can go on, so many at a time, until ``stop`` is set or it is cancelled.
 
@@ -64,22 +70,41 @@ class Serving(Deciding, Answering):
         that ended has left it. Its agent is one that this process has declared, else the one that the state names to
         import. States that somebody has interrupted or paused, and those that failed, are left alone. ``on_served`` is
         told what came of each. At the end what is being executed is finished first. Raises UsageError.
+
+        Where ``[retention]`` of the configuration has a schedule, the store is cleaned up whenever that is due, by one
+        supervisor at a time; ``on_cleanup`` is told what came of it. One that fails is logged, and hinders nothing.
         """
         if not isinstance(cast(object, concurrency), int) or concurrency < 1:
             raise UsageError(f"A supervisor cannot run {concurrency!r} states at a time.", "Give a number from 1 on.")
-        await _Supervisor(self, concurrency, on_served).serve(asyncio.Event() if stop is None else stop)
+        await _Supervisor(self, concurrency, on_served, on_cleanup).serve(asyncio.Event() if stop is None else stop)
 
 
 class _Supervisor:
     """Takes up the states of one store, a bounded number at a time, until it is told to stop."""
 
-    def __init__(self, client: Serving, concurrency: int, on_served: Callable[[Served], object] | None) -> None:
+    def __init__(
+        self,
+        client: Serving,
+        concurrency: int,
+        on_served: Callable[[Served], object] | None,
+        on_cleanup: Callable[[CleanupRun], object] | None,
+    ) -> None:
+        from holdfast.client.scheduled_cleanup import ScheduledCleanup
+
         self._client = client
         self._backend = client.backend
         self._keeper = client._writer.keeper  # pyright: ignore[reportPrivateUsage]  # the same module
         self._inbox = client._inbox()  # pyright: ignore[reportPrivateUsage]
         self._most = concurrency
         self._on_served = on_served
+        self._on_cleanup = on_cleanup
+        clean = client._clean  # pyright: ignore[reportPrivateUsage]
+        self._cleanups = ScheduledCleanup(
+            self._backend,
+            client.config,
+            lambda retention, compact, told: clean(retention, compact=compact, on_progress=told),
+        )
+        self._cleaning: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wanted: dict[str, None] = {}
         """The states that may be able to go on, in the order of their coming."""
@@ -104,7 +129,7 @@ class _Supervisor:
             await self._shut_down()
 
     async def _until(self, stop: asyncio.Event) -> None:
-        look_at_all = look = 0.0
+        look_at_all = look = clean_up = 0.0
         while not stop.is_set():
             now = SYSTEM_CLOCK.elapsed()
             try:
@@ -117,6 +142,9 @@ class _Supervisor:
                 await asyncio.to_thread(self._hear)
             except BackendUnavailable as error:
                 log.warning("The store does not answer, and is asked again: %s", error)
+            if now >= clean_up and self._cleaning is None:
+                self._cleaning = asyncio.create_task(self._clean_up())
+                clean_up = now + CLEAN_UP_S
             self._take_due()
             self._take_up()
             waits = asyncio.ensure_future(self._woken.wait())
@@ -221,9 +249,22 @@ class _Supervisor:
         except Exception:
             log.exception("What was to be told of state %s raised.", served.state_id)
 
+    async def _clean_up(self) -> None:
+        try:
+            run = await asyncio.to_thread(self._cleanups.look)
+            if run is not None and self._on_cleanup is not None:
+                self._on_cleanup(run)
+        except HoldfastError as error:
+            log.warning("Whether a cleanup is due cannot be told, and is asked again: %s", error)
+        except Exception:
+            log.exception("What was to be done or told of a cleanup raised.")
+        finally:
+            self._cleaning = None
+
     async def _shut_down(self) -> None:
         """Let what is being executed come to its end; a supervisor that begins later goes on from there."""
-        tasks = list(self._running.values())
+        self._cleanups.end()
+        tasks = [*self._running.values(), *(() if self._cleaning is None else (self._cleaning,))]
         for state_id in list(self._running):
             try:
                 self._client.interrupt(state_id, "The supervisor ended.", reason=SHUT_DOWN, finish=True)

@@ -20,10 +20,11 @@ from holdfast.config.merging import ARGUMENT, Found, Merged, Source, in_tables, 
 from holdfast.config.model import SETTINGS, BudgetSettings, Settings
 from holdfast.config.problems import unknown_key
 from holdfast.config.reloading import Change, Reloaded, differences, with_fixed
+from holdfast.config.retention_table import retention_of
 from holdfast.config.retry_tables import retry_configs
 from holdfast.config.variables import ours
 from holdfast.errors import ConfigurationError, ConfigurationProblem, UsageError
-from holdfast.model import Budget, CheckpointPolicy, EventType, RetryConfig
+from holdfast.model import Budget, CheckpointPolicy, EventType, Retention, RetryConfig
 
 LOOK_AGAIN_S: Final = 1.0
 """A file is looked at for changes at most so often, however often it is asked for."""
@@ -136,6 +137,12 @@ class Configuration:
             policy = CheckpointPolicy(said.frequency, said.steps, said.interval_s, said.triggers, said.large_artifact)
             self._policy = made = read, policy
         return made[1]
+
+    @property
+    def retention(self) -> Retention | None:
+        """What a cleanup goes by that is given no retention; None where no limit is set."""
+        retention = retention_of(self._values.retention)
+        return None if retention.is_empty else retention
 
     def retry_configs(self) -> RetryConfigs:
         """How calls are retried that say nothing of it: all, and those of each type.

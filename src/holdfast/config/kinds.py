@@ -6,12 +6,15 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from holdfast.errors import InvalidStoreUrl
+from holdfast.model.amounts import LARGEST, duration_from, size_from
 from holdfast.stores import parse_store_url
 
+Amount = TypeVar("Amount")
 Read = Callable[[Any], Any]
 """From a value as it was given to the one that counts. Raises NotAllowed."""
 
@@ -36,19 +39,7 @@ class Kind:
 
 _TRUE: Final = ("true", "1", "yes", "on")
 _FALSE: Final = ("false", "0", "no", "off")
-_UNITS: Final = {
-    "": 1,
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-}
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.I | re.A)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
-_LARGEST: Final = 2**63 - 1
 
 
 def _read_truth(value: object) -> bool:
@@ -71,7 +62,7 @@ def whole(least: int) -> Kind:
     """Whole numbers from the least one on."""
 
     def read(value: object) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= _LARGEST:
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= LARGEST:
             return value
         raise NotAllowed
 
@@ -82,7 +73,7 @@ def number(*, is_above_zero: bool, unit: str = "") -> Kind:
     """Finite numbers from 0 on, or above 0."""
 
     def read(value: object) -> float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST:
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
             given = float(value)
             if math.isfinite(given) and (given > 0 or (given == 0 and not is_above_zero)):
                 return abs(given)
@@ -113,18 +104,56 @@ def one_of(words: type[StrEnum] | Sequence[str]) -> Kind:
 
 
 def _read_size(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
-    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None or found[2].lower() not in _UNITS:
-        raise NotAllowed
-    count = float(found[1]) * _UNITS[found[2].lower()]
-    if count > _LARGEST:
-        raise NotAllowed
-    return int(found[1]) * _UNITS[found[2].lower()] if found[1].isdigit() else round(count)
+    return _amount(size_from, value)
 
 
 SIZE: Final = Kind(allowed="a number of bytes from 0 on, or text such as '64 KiB' or '1 MB'", read=_read_size)
+
+
+def _read_duration(value: object) -> timedelta:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return _amount(duration_from, value)
+    try:
+        seconds = timedelta(seconds=value)
+    except (OverflowError, ValueError):
+        raise NotAllowed from None
+    if seconds < timedelta(0):
+        raise NotAllowed
+    return seconds
+
+
+def _duration_in(text: str) -> timedelta:
+    try:
+        return _read_duration(float(text))
+    except ValueError:
+        return _read_duration(text)
+
+
+DURATION: Final = Kind(
+    allowed="text such as '12h' or '30d' (s, min, h, d, w), or a number of seconds from 0 on",
+    read=_read_duration,
+    read_text=_duration_in,
+)
+
+
+def _amount(read: Callable[[str], Amount], value: object) -> Amount:
+    if not isinstance(value, str):
+        raise NotAllowed
+    try:
+        return read(value)
+    except ValueError:
+        raise NotAllowed from None
+
+
+def _read_words(value: object) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    raise NotAllowed
+
+
+TEXT: Final = Kind(allowed="text", read=_read_words)
 
 
 def _read_store(value: object) -> str:
@@ -149,18 +178,24 @@ def _read_variable(value: object) -> str:
 VARIABLE: Final = Kind(allowed="the name of a variable of the environment", read=_read_variable)
 
 
-def list_of(each: Kind) -> Kind:
+def list_of(each: Kind, *, is_ever_empty: bool = True) -> Kind:
     """Several values, as a tuple; in a variable of the environment they are separated by commas."""
 
     def read(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
             raise NotAllowed
-        return tuple(each.read(item) for item in cast("Sequence[object]", value))
+        return checked(tuple(each.read(item) for item in cast("Sequence[object]", value)))
 
     def read_text(text: str) -> tuple[Any, ...]:
-        return tuple(each.from_text(item.strip()) for item in text.split(",") if item.strip())
+        return checked(tuple(each.from_text(item.strip()) for item in text.split(",") if item.strip()))
 
-    return Kind(allowed=f"a list, of which each is {each.allowed}", read=read, read_text=read_text)
+    def checked(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not values and not is_ever_empty:
+            raise NotAllowed
+        return values
+
+    some = "a list" if is_ever_empty else "a list of one or more"
+    return Kind(allowed=f"{some}, of which each is {each.allowed}", read=read, read_text=read_text)
 
 
 def optional(kind: Kind) -> Kind:

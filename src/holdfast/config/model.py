@@ -8,12 +8,26 @@ Everything else is derived from this: what is read from files, variables and arg
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from typing import Any, Final, Literal, cast
 
 from holdfast.config.exception_types import EXCEPTION_NAME
-from holdfast.config.kinds import SIZE, STORE, TRUTH, VARIABLE, Kind, list_of, number, one_of, optional, whole
+from holdfast.config.kinds import (
+    DURATION,
+    SIZE,
+    STORE,
+    TEXT,
+    TRUTH,
+    VARIABLE,
+    Kind,
+    list_of,
+    number,
+    one_of,
+    optional,
+    whole,
+)
 from holdfast.keys import KEY_VARIABLE
-from holdfast.model import BackoffStrategy, Capture, CheckpointFrequency, OnDrift, OnSaveError
+from holdfast.model import BackoffStrategy, Capture, CheckpointFrequency, OnDrift, OnSaveError, Schedule, StateStatus
 from holdfast.model.checkpoints import LARGE_ARTIFACT, TRIGGERS
 from holdfast.model.defaults import ARTIFACT_THRESHOLD, LEASE_TTL_S
 
@@ -104,6 +118,27 @@ class CheckpointSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    """Which states may go, and when they do. A key that has the name of a field of ``Retention`` is that field."""
+
+    max_age: timedelta | None = _limit(DURATION, "States go that did not change for longer.")
+    max_per_pipeline: int | None = _limit(whole(0), "Of each pipeline so many may stay; the oldest go.")
+    max_total_size: int | None = _limit(
+        SIZE, "So many bytes all states may take together; the oldest go until it fits."
+    )
+    keep_latest: int = _setting(0, whole(0), "Of each pipeline the newest so many stay, whatever the limits say.")
+    statuses: tuple[StateStatus, ...] = _setting(
+        (StateStatus.COMPLETED,), list_of(one_of(StateStatus), is_ever_empty=False), "Only states of these go."
+    )
+    tags: tuple[str, ...] = _setting((), list_of(TEXT), "Only states that have all of these tags go.")
+    keep_tags: tuple[str, ...] = _setting((), list_of(TEXT), "States that have any of these tags stay.")
+    schedule: Schedule = _setting(Schedule.MANUAL, one_of(Schedule), "When a supervisor (`holdfast serve`) cleans up.")
+    compact_file: bool = _setting(
+        False, TRUTH, "Whether it then gives the room that is free in an SQLite file back to the disk."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSettings:
     """Where secrets are found. The secrets themselves are never in a configuration."""
 
@@ -145,6 +180,7 @@ class Settings:
     retry: Retry = _table(Retry, "How calls are tried again that say nothing of it themselves.")
     budget: BudgetSettings = _table(BudgetSettings, "What a run may use before it is stopped.")
     checkpoint: CheckpointSettings = _table(CheckpointSettings, "When the records of a run are saved.")
+    retention: RetentionSettings = _table(RetentionSettings, "Which states a cleanup deletes, and when one is made.")
     secrets: SecretSettings = _table(SecretSettings, "Where secrets are found.")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, cast
 
 from holdfast.config.model import SETTINGS, TABLES, Described
 from holdfast.config.problems import without_secrets
 from holdfast.config.variables import variable_of
+from holdfast.model.amounts import duration_text
 
 BEGIN: Final = "<!-- settings: written by `make docs` -->"
 END: Final = "<!-- end of settings -->"
@@ -22,6 +24,10 @@ def shown(value: object) -> str:
             return str(value).lower()
         case StrEnum():
             return str(value)
+        case timedelta():
+            return duration_text(value)
+        case ():
+            return "[]"
         case tuple():
             return ", ".join(map(str, cast("tuple[Any, ...]", value)))
         case _:

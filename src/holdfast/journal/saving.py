@@ -44,7 +44,8 @@ def why_save(policy: CheckpointPolicy, recorded: Recorded, unsaved: Unsaved, now
         return CheckpointTrigger.WAIT
     if recorded.is_once:
         return CheckpointTrigger.ONCE
-    if CheckpointTrigger.LARGE_ARTIFACT in policy.triggers and unsaved.largest_artifact >= policy.large_artifact:
+    is_large = unsaved.largest_artifact >= max(1, policy.large_artifact)
+    if is_large and CheckpointTrigger.LARGE_ARTIFACT in policy.triggers:
         return CheckpointTrigger.LARGE_ARTIFACT
     for trigger, kind in _AFTER.items():
         if trigger in policy.triggers and recorded.address.endswith(kind):

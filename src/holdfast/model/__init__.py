@@ -15,7 +15,7 @@ from holdfast.model.effects import CurrentEvent, DidNotHappen, Happened, Settled
 from holdfast.model.header import FORMAT_VERSION, Base, End, StateHeader, checked_state_id
 from holdfast.model.interrupts import InterruptReason, InterruptSignal
 from holdfast.model.lease import Holder, Lease
-from holdfast.model.letters import Letter, checked_letter_name, is_letter_name
+from holdfast.model.letters import Letter, checked_letter_name, checked_note, checked_note_name, is_letter_name
 from holdfast.model.metadata import StateMetadata
 from holdfast.model.notice import EventNotice
 from holdfast.model.plan import PlannedCalls, RerunPlan
@@ -35,6 +35,7 @@ from holdfast.model.records import (
 from holdfast.model.retention import Cleanup, Removed, Retention
 from holdfast.model.retry import BackoffStrategy, RetryConfig, RetryStatistics
 from holdfast.model.room import DiskUse, Room, SharedRoom
+from holdfast.model.schedule import CleanupRun, Schedule
 from holdfast.model.timeline import Checkpoint, Lineage, Timeline
 from holdfast.model.usage import LLMResult, ModelUsage, Usage, UsageTotals
 from holdfast.model.validation import Finding, Mismatch, NotChecked, Outcome, RehearsalReport, Rehearsed
@@ -56,6 +57,7 @@ __all__ = [
     "CheckpointRecord",
     "CheckpointTrigger",
     "Cleanup",
+    "CleanupRun",
     "Content",
     "CurrentEvent",
     "DamagedRecord",
@@ -105,6 +107,7 @@ __all__ = [
     "RetryConfig",
     "RetryStatistics",
     "Room",
+    "Schedule",
     "Settled",
     "SharedRoom",
     "StateDiff",
@@ -122,6 +125,8 @@ __all__ = [
     "Verification",
     "checked_artifact_id",
     "checked_letter_name",
+    "checked_note",
+    "checked_note_name",
     "checked_state_id",
     "fingerprint",
     "is_letter_name",

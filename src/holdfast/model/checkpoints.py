@@ -87,10 +87,10 @@ class CheckpointPolicy(msgspec.Struct, frozen=True):
         if self.frequency not in list(CheckpointFrequency):
             raise _senseless("frequency", self.frequency, f"Give one of {_listed(CheckpointFrequency)}.")
         msgspec.structs.force_setattr(self, "frequency", CheckpointFrequency(self.frequency))
-        for field in ("steps", "large_artifact"):
+        for field, least in (("steps", 1), ("large_artifact", 0)):
             value = getattr(self, field)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise _senseless(field, value, "Give a whole number from 1 on.")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise _senseless(field, value, f"Give a whole number from {least} on.")
         if not _is_time(self.interval_s):
             raise _senseless("interval_s", self.interval_s, "Give a number of seconds, more than 0.")
         if isinstance(self.triggers, str) or not set(self.triggers) <= set(TRIGGERS):

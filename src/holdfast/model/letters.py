@@ -1,4 +1,4 @@
-"""What any process may leave for a state, whoever holds it, and the rule for the names of letters."""
+"""What any process may leave for a state, whoever holds it, and the rule for the names of letters and notes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from holdfast.errors import UsageError
 MAX_LETTER_NAME = 200
 # Control characters, and halves of characters, which are no text by themselves.
 _NOT_TEXT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -28,12 +29,29 @@ class Letter(msgspec.Struct, frozen=True):
 
 def checked_letter_name(name: object) -> str:
     """The name, if a letter can have it. Raises UsageError that says what is wrong with it."""
+    return _checked(name, "letter")
+
+
+def checked_note_name(name: object) -> str:
+    """The name, if a note of a store can have it. Raises UsageError that says what is wrong with it."""
+    return _checked(name, "note")
+
+
+def checked_note(text: object) -> str:
+    """The text, if a note can have it: every store gives it back as it is. Raises UsageError."""
+    if isinstance(text, str) and not _HALVES.search(text):
+        return text
+    what = "text with halves of characters in it" if isinstance(text, str) else type(text).__name__
+    raise UsageError(f"A note is text, and cannot be {what}.", "Make text of it first.")
+
+
+def _checked(name: object, of: str) -> str:
     why = _what_is_wrong_with(name)
     if why is None:
         return str(name)
     shown = repr(name) if len(repr(name)) <= MAX_LETTER_NAME else f"{repr(name)[:MAX_LETTER_NAME]}…"
     raise UsageError(
-        f"{shown} cannot be the name of a letter: {why}.",
+        f"{shown} cannot be the name of a {of}: {why}.",
         f"Use text of 1 to {MAX_LETTER_NAME} characters without control characters.",
     )
 

@@ -95,6 +95,13 @@ class CrashingBackend(StateBackend):
         # Called from a thread of the engine, too.
         return [] if self.is_stopped else self._backend.arrivals(after, limit)
 
+    def note(self, name: str) -> str | None:
+        self.require_alive()
+        return self._backend.note(name)
+
+    def swap_note(self, name: str, before: str | None, after: str) -> bool:
+        return self.write(lambda: self._backend.swap_note(name, before, after))
+
     def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
         self.write(lambda: self._backend.discard_letters(lease, names))
 

@@ -77,6 +77,9 @@ def test_a_large_artifact_saves_from_its_size_on() -> None:
     assert why(policy, Recorded(TOOL, DONE), Unsaved(1, 0.0, largest_artifact=999)) is None
     assert "large_artifact" == why(policy, Recorded(TOOL, DONE), Unsaved(1, 0.0, largest_artifact=1000))
     assert why(CheckpointPolicy("manual"), Recorded(TOOL, DONE), Unsaved(1, 0.0, largest_artifact=1 << 30)) is None
+    any_at_all = CheckpointPolicy("manual", triggers=["large_artifact"], large_artifact=0)
+    assert why(any_at_all, Recorded(TOOL, DONE)) is None
+    assert "large_artifact" == why(any_at_all, Recorded(TOOL, DONE), Unsaved(1, 0.0, largest_artifact=1))
 
 
 @pytest.mark.parametrize("frequency", set(CheckpointFrequency) - {CheckpointFrequency.EVERY_STEP})

@@ -30,6 +30,8 @@ from holdfast.model import (
     StateMetadata,
     StateStatus,
     checked_letter_name,
+    checked_note,
+    checked_note_name,
 )
 from holdfast.model.header import utc
 
@@ -124,6 +126,7 @@ class MemoryStateBackend(StateBackend):
         self._letter_numbers = itertools.count(1)
         self._arrivals: dict[int, str] = {}
         """The letters of all states, in the order of their numbers."""
+        self._notes: dict[str, str] = {}
         self._store_id = secrets.token_hex(16)
         self.own_artifacts = self._artifacts = MemoryArtifactBackend(clock)
 
@@ -194,6 +197,22 @@ class MemoryStateBackend(StateBackend):
             if stored is None:
                 raise LeaseLost(lease.state_id, lease.fence)
             self._discard(stored, names)
+
+    def note(self, name: str) -> str | None:
+        checked_note_name(name)
+        with self._lock:
+            self._require_open()
+            return self._notes.get(name)
+
+    def swap_note(self, name: str, before: str | None, after: str) -> bool:
+        checked_note_name(name)
+        checked_note(after)
+        with self._lock:
+            self._require_open()
+            is_as_before = self._notes.get(name) == before
+            if is_as_before:
+                self._notes[name] = after
+            return is_as_before
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         with self._lock:
@@ -283,6 +302,7 @@ class MemoryStateBackend(StateBackend):
             self._by_id.clear()
             self._by_key.clear()
             self._arrivals.clear()
+            self._notes.clear()
 
     def _require_open(self) -> None:
         if self._is_closed:

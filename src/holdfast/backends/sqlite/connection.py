@@ -24,7 +24,7 @@ from holdfast.errors import NotAStore, StoreNotWritable, UnsupportedVersion
 APPLICATION_ID = 0x484F4C44
 """``HOLD``: marks an SQLite file as a store."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The version that ``schema.sql`` makes and this code knows. An older file is brought here by ``_migrate``."""
 
 _PAUSE_S = 0.002

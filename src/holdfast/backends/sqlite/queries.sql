@@ -335,3 +335,11 @@ INSERT INTO stores (store_id, name) VALUES (?, ?) ON CONFLICT (store_id) DO UPDA
 -- name: list_stores
 -- The enlisted stores.
 SELECT store_id, name FROM stores;
+
+-- name: find_note
+-- The note of the store that has a name.
+SELECT body FROM notes WHERE name = ?;
+
+-- name: put_note
+-- Puts a note in the place of one that was looked at in the same transaction.
+INSERT INTO notes (name, body) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET body = excluded.body;

@@ -1,4 +1,4 @@
--- The format of a store, schema version 5. The text above the tables is the specification; `store.py` and `artifacts.py`
+-- The format of a store, schema version 6. The text above the tables is the specification; `store.py` and `artifacts.py`
 -- keep it. Files of an older version are brought here by the files in `migrations`, each of which leads to the version that
 -- its name begins with; a file made new and one that was migrated have the same tables.
 --
@@ -31,6 +31,8 @@
 --   * A letter belongs to the state of its key, and goes with that; anybody may add one. It is never changed: the first one
 --     of a name stays until the holder of the state discards it. `number` is never used twice (AUTOINCREMENT), and grows
 --     with every letter that is committed.
+--   * A note belongs to the store as a whole. It is replaced by whoever has read it, in the transaction that finds it as it
+--     was read.
 --   * `key` is never used twice (AUTOINCREMENT), so the lease of a deleted state fits no later state.
 --   * The rows of `tags` repeat the tags inside `metadata`, with the state's `created_at`, which never changes.
 --   * `identity` has one row. Its `store_id` is made with the table, at random, and never changes.
@@ -113,6 +115,12 @@ CREATE TABLE letters (
 
 CREATE INDEX letters_by_state ON letters (state);
 
+-- Small texts that belong to the store as a whole, such as when it was last cleaned up.
+CREATE TABLE notes (
+    name TEXT NOT NULL PRIMARY KEY,
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- A state as a listing shows it. `position` is one seek at the end of the state's part of the index, and another one where
 -- it has no records of its own.
 CREATE VIEW headers AS
@@ -158,4 +166,4 @@ CREATE TABLE stores (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x484F4C44;
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;

@@ -24,7 +24,19 @@ from holdfast.backends.sqlite.queries import QUERIES
 from holdfast.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row, wish_for
 from holdfast.backends.sqlite.spans import Shared, delete_journal, insert_spans, read_journal, shared_up_to
 from holdfast.errors import BackendError, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Base, DiskUse, Holder, Lease, Letter, Room, StateHeader, StateStatus, checked_letter_name
+from holdfast.model import (
+    Base,
+    DiskUse,
+    Holder,
+    Lease,
+    Letter,
+    Room,
+    StateHeader,
+    StateStatus,
+    checked_letter_name,
+    checked_note,
+    checked_note_name,
+)
 
 LAST_KEY = 2**63 - 1
 """The greatest number that SQLite has."""
@@ -135,6 +147,19 @@ class SQLiteStateBackend(StateBackend):
     def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
         with self._database.transaction() as cursor:
             discard_letters(cursor, lease, names)
+
+    def note(self, name: str) -> str | None:
+        rows = self._database.fetch("find_note", (checked_note_name(name),))
+        return rows[0][0] if rows else None
+
+    def swap_note(self, name: str, before: str | None, after: str) -> bool:
+        checked_note_name(name)
+        checked_note(after)
+        with self._database.transaction() as cursor:
+            is_as_before = cursor.execute(QUERIES["find_note"], (name,)).get == before
+            if is_as_before:
+                cursor.execute(QUERIES["put_note"], (name, after))
+        return is_as_before
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         return read_journal(self._database.fetch, state_id, after, -1 if limit is None else max(limit, 0))

@@ -17,6 +17,7 @@ from holdfast.testing.conformance.headers import HeaderConformance
 from holdfast.testing.conformance.journals import JournalConformance
 from holdfast.testing.conformance.leases import LeaseConformance
 from holdfast.testing.conformance.letters import LetterConformance
+from holdfast.testing.conformance.notes import NoteConformance
 from holdfast.testing.conformance.rooms import RoomConformance
 from holdfast.testing.conformance.states import StateConformance
 from holdfast.testing.conformance.wishes import WishConformance
@@ -36,6 +37,7 @@ class StateBackendConformance(
     RoomConformance,
     WishConformance,
     LetterConformance,
+    NoteConformance,
 ):
     """Every sentence of ``holdfast.backends.contract`` as a test that pytest collects from a subclass::
 

@@ -34,9 +34,21 @@ from holdfast.backends.files.states.rewriting import Rewritten, finish_rewriting
 from holdfast.backends.files.states.seeing import see
 from holdfast.backends.files.states.standing import OtherState, lease_until, note_lease
 from holdfast.backends.files.states.store import Store
+from holdfast.backends.files.states.store_notes import read_note, write_note
 from holdfast.backends.files.states.wishes import note_wish, wishes_for
 from holdfast.errors import BackendError, BackendUnavailable, LeaseHeld, LeaseLost, UsageError
-from holdfast.model import Holder, Lease, Letter, Room, StateHeader, StateStatus, checked_letter_name, is_letter_name
+from holdfast.model import (
+    Holder,
+    Lease,
+    Letter,
+    Room,
+    StateHeader,
+    StateStatus,
+    checked_letter_name,
+    checked_note,
+    checked_note_name,
+    is_letter_name,
+)
 
 _TRIES = 200
 _Answer = TypeVar("_Answer")
@@ -155,6 +167,23 @@ class FileSystemStateBackend(StateBackend):
     def discard_letters(self, lease: Lease, names: Sequence[str]) -> None:
         with self._working():
             self._undisturbed(lambda: self._discard_letters(lease, [name for name in names if is_letter_name(name)]))
+
+    def note(self, name: str) -> str | None:
+        self._require_open()
+        checked_note_name(name)
+        with translating(self.name), self._store.tree.opened() as root:
+            return None if root is None else read_note(root, name)
+
+    def swap_note(self, name: str, before: str | None, after: str) -> bool:
+        self._require_open()
+        checked_note_name(name)
+        checked_note(after)
+        # Without the lock of the backend, as a letter is delivered.
+        with translating(self.name), self._store.changing() as (root, _):
+            is_as_before = read_note(root, name) == before
+            if is_as_before:
+                write_note(self._store, root, name, after)
+            return is_as_before
 
     def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
         self._require_open()

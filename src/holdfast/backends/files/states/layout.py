@@ -6,8 +6,8 @@ with a checksum of its own, begun with the id of the state (or with "store"), an
     format                         ``holdfast states 1`` and a line end
     store.json                     the id of the store, and which keys may have been used: those below a number
     store.copy.json                the same, written first: either of the two may be damaged without loss
-    lock                           who creates, forks or deletes a state has it locked (flock); the next key, as of this
-                                   start of the machine
+    lock                           who creates, forks or deletes a state, or replaces a note, has it locked (flock); the
+                                   next key, as of this start of the machine
     last.json                      derived: the state that was last created or finished
     index.db                       derived: an SQLite file by which states are listed
     index.lock                     who makes that anew has it locked (flock)
@@ -26,6 +26,7 @@ with a checksum of its own, begun with the id of the state (or with "store"), an
     letters/count                  who delivers or discards a letter has it locked (flock). It has no content; its
                                    length is the greatest number that a letter was given
     letters/<n>/<number>.<hash>.<state id>  empty: the notice of a letter; n is its number divided by 1000
+    notes/<hash>.json              a note of the store; the hash is the first 32 digits of the SHA-256 of its name
     artifacts/                     a folder of artifacts, with a format of its own
     tmp/                           what is being written, or is being removed
 
@@ -54,6 +55,7 @@ What always holds:
   * Where a lease ends is only in ``lease.json``; without it the lease has run out. Fences tell who may write.
   * A wish is for the lease with its fence and for no other, and is removed when that ends. Where it is missing or
     damaged there is none.
+  * A note is replaced in one step, by who has the lock of the store. One that is damaged counts as none.
   * Before a journal is changed in what states are listed by, the new values stand in the index, marked as not sure.
 
 What is true after a crash: a commit is there whole or not at all. What was acknowledged is there after the death of the
@@ -65,6 +67,7 @@ removed by the next who delivers there. Where ``rewriting.json`` stands, the mov
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import lru_cache
 
@@ -93,6 +96,7 @@ STATES = "states"
 DELETED = "deleted"
 FORKS = "forks"
 LETTERS = "letters"
+NOTES = "notes"
 TEMPORARY = "tmp"
 ARTIFACTS = "artifacts"
 
@@ -112,6 +116,7 @@ STORE = "store"
 SUFFIXES = {"zstd": ".zst", "gzip": ".gz"}
 KEY = re.compile(r"[0-9]{1,18}")
 _SEGMENT = re.compile(r"journal-([0-9]{9,18})\.jsonl(\.zst|\.gz)?")
+_NOTE = re.compile(r"[0-9a-f]{32}\.json")
 _LETTER = re.compile(r"([1-9][0-9]{0,17})\.([0-9a-f]{32})\.json")
 
 
@@ -156,6 +161,20 @@ def letter_file_of(name: str) -> LetterFile | None:
     """The letter that a file is; None for any other name."""
     found = _LETTER.fullmatch(name)
     return None if found is None else LetterFile(int(found[1]), found[2])
+
+
+def digest_of(name: str) -> str:
+    """What stands for the name of a letter or a note in the name of its file."""
+    return hashlib.sha256(name.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def note_file(name: str) -> str:
+    """The file of the note that has this name."""
+    return f"{digest_of(name)}.json"
+
+
+def is_note_file(name: str) -> bool:
+    return _NOTE.fullmatch(name) is not None
 
 
 @lru_cache(1024)

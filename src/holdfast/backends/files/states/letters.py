@@ -6,7 +6,6 @@ discarded is seen or not. Damage is named by whoever looks for it, and hides no 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Generator, Sequence
@@ -14,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from holdfast.backends.files.states import layout
 from holdfast.backends.files.states.header_lines import said
-from holdfast.backends.files.states.layout import NEW, LetterFile, letter_file_of
+from holdfast.backends.files.states.layout import NEW, LetterFile, digest_of, letter_file_of
 from holdfast.backends.files.states.notices import Notice, Notices, greatest_noted, greatest_number, noted
 from holdfast.backends.files.states.seeing import see, state_folder
 from holdfast.backends.files.states.small_files import opened, read_line, remove_file, replace_line
@@ -140,11 +139,6 @@ class Inboxes:
                 os.close(handle)
             os.fsync(inbox)
         return letter
-
-
-def digest_of(name: str) -> str:
-    """What stands for the name of a letter in those of its files."""
-    return hashlib.sha256(name.encode()).hexdigest()[: layout.DIGEST_LENGTH]
 
 
 def has_letter(root: int, notice: Notice) -> bool:

@@ -27,13 +27,14 @@ from holdfast.backends.files.states.segments import read_segment, segments_in
 from holdfast.backends.files.states.small_files import read_file, read_line, remove_file
 from holdfast.backends.files.states.standing import OtherState, look
 from holdfast.backends.files.states.store import Store
+from holdfast.backends.files.states.store_notes import note_flaws
 from holdfast.backends.files.tree import open_folder
 from holdfast.lines import LineDamaged
 
 _KEYS_SKIPPED = 1_000_000
 _STORE_ID = re.compile(rb'"store_id":"([0-9a-f]{32})"')
 _KNOWN = re.compile(
-    r"format|lock|store(\.copy)?\.json|last\.json|rewriting\.json|index\.(lock|db|db-wal|db-shm|db-journal)|states|deleted|letters|artifacts|tmp"
+    r"format|lock|store(\.copy)?\.json|last\.json|rewriting\.json|index\.(lock|db|db-wal|db-shm|db-journal)|states|deleted|letters|notes|artifacts|tmp"
 )
 
 
@@ -62,6 +63,7 @@ class Mending:
                 flaws += self._notes(deleted, keys)
             flaws += self._deleted(deleted, temporary)
         flaws += letter_flaws(self._store, self._root, self._headers, repair=self._repair)
+        flaws += note_flaws(self._root, repair=self._repair)
         flaws += self._small_files()
         flaws += self._rows()
         return flaws

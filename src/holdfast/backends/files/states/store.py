@@ -60,6 +60,11 @@ class Store:
                 found = self._said(root) or self._begun(root)
         return found[0]
 
+    def begin(self, root: int) -> None:
+        """Make the id of the store where it has none yet. Needs the lock of the store. Raises StoreDamaged."""
+        if self._said(root) is None:
+            self._begun(root)
+
     def take_key(self, root: int, lock: int) -> int:
         """A key that was never used. Needs the lock of the store."""
         store_id, bound = self._said(root) or self._begun(root)
