@@ -24,6 +24,7 @@ from versions.kept_facts import TEST_KEY
 from holdfast import (
     CheckpointRecord,
     Details,
+    DroppedRecord,
     Encryption,
     EventRecord,
     ExecutionEvent,
@@ -44,7 +45,7 @@ from holdfast import (
 from holdfast.backends.files.states import FileSystemStateBackend
 
 HERE = Path(__file__).parent
-RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord}
+RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord, 5: DroppedRecord}
 KEY = base64.b64decode(TEST_KEY)
 
 
@@ -256,6 +257,7 @@ RECORDS_BY_HAND: list[dict[str, Any]] = [
     },
     {"storage": {"seq": 3, "key": "kept", "at": 3.5, "value": {"$tuple": [1, {"$bytes": "AP8="}]}, "behind": 1}},
     {"checkpoint": {"seq": 4, "status": "running", "at": 4.5, "metadata": {"tags": []}}},
+    {"dropped": {"seq": 5, "why": 1, "behind": 2, "usage": {"tokens": 7, "cost": 0.5}}},
 ]
 
 
@@ -265,7 +267,7 @@ def test_a_store_that_was_written_by_hand_is_listed_verified_shown_and_resumed(t
     by_hand = stores.read_folder(tmp_path / "store")["by-hand"]
     with Holdfast(FileSystemStateBackend(tmp_path / "store")) as hf:
         [header] = hf.list_states(tags=["hand"])
-        assert ("by-hand", "reef:greetings", 4) == (header.state_id, header.agent, header.position)
+        assert ("by-hand", "reef:greetings", 5) == (header.state_id, header.agent, header.position)
         assert stored_by_holdfast(hf)["by-hand"][0] == by_hand
         assert hf.verify("by-hand").is_sound
         shown = hf.show("by-hand").history
@@ -274,7 +276,8 @@ def test_a_store_that_was_written_by_hand_is_listed_verified_shown_and_resumed(t
         assert (1, b"\x00\xff") == state.storage.get("kept")
         assert ["hello kelp", "hello tide"] == hf.run_sync(greetings, ["kelp", "tide"], state_id="by-hand")
         assert ["tide"] == greeted
+        assert (1, 7, 0.5) == (hf.usage("by-hand").model_calls, hf.usage("by-hand").tokens, hf.usage("by-hand").cost)
     again = stores.read_folder(tmp_path / "store")["by-hand"]
     assert "completed" == again.status
     assert by_hand.frames == again.frames[: len(by_hand.frames)]
-    assert 6 == len(read_journal("by-hand", again.frames))
+    assert 7 == len(read_journal("by-hand", again.frames))

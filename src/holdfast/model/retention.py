@@ -94,6 +94,17 @@ class Removed(msgspec.Struct, frozen=True):
     """The room that its deletion frees, after that of those before it."""
 
 
+class Compacted(msgspec.Struct, frozen=True):
+    """A state of which a cleanup has dropped records, or would drop them."""
+
+    state_id: str
+    reason: str
+    records: int
+    """How many records went."""
+    bytes: int
+    """How many bytes its records have less than before, with what stands in the places of those that went."""
+
+
 class Cleanup(msgspec.Struct, frozen=True, kw_only=True):
     """What a cleanup has done or, in a dry run, would do."""
 

@@ -10,6 +10,8 @@ from holdfast.codec.values import encode
 from holdfast.model import (
     CheckpointRecord,
     Details,
+    DroppedRecord,
+    DropReason,
     EventRecord,
     ExecutionStatus,
     Failure,
@@ -80,6 +82,8 @@ RECORDS: dict[str, Record] = {
     "a deleted key": StorageRecord(10, "k", 4.0, None, behind=1),
     "a timeline": TimelineRecord(11, 6.0, 2, 1, (Part(1, 4, 0), Part(6, 8, 3)), "a::tool_call", "other"),
     "a timeline without parts": TimelineRecord(12, 6.0, 1, 1),
+    "one that was dropped": DroppedRecord(13, DropReason.SUPERSEDED, 11, 4),
+    "a dropped model call": DroppedRecord(14, DropReason.INTERMEDIATE, usage=Usage(1200, 0.03, "laminaria-2")),
 }
 
 

@@ -18,6 +18,8 @@ from holdfast.lines import LineDamaged, content_of, frame_of, from_line, to_line
 from holdfast.lines.records import _BY_KIND
 from holdfast.model import (
     CheckpointRecord,
+    DroppedRecord,
+    DropReason,
     EventRecord,
     ExecutionStatus,
     Failure,
@@ -26,6 +28,7 @@ from holdfast.model import (
     StateStatus,
     StorageRecord,
     TimelineRecord,
+    Usage,
 )
 
 THOROUGH = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -66,6 +69,11 @@ GENERATED = st.one_of(
             st.lists(st.builds(Part, NUMBERS, NUMBERS, NUMBERS), max_size=3).map(tuple),
         ),
         *(TEXT, TEXT),
+    ),
+    built(
+        DroppedRecord,
+        *(NUMBERS, st.sampled_from(DropReason), NUMBERS, NUMBERS),
+        st.none() | st.builds(Usage, NUMBERS, TIMES, TEXT),
     ),
 )
 
@@ -230,7 +238,7 @@ def test_any_body_comes_back_exactly(body: bytes, version: int) -> None:
 
 
 @THOROUGH
-@given(st.integers(1, 4), st.lists(MSGPACK, max_size=16))
+@given(st.integers(1, 5), st.lists(MSGPACK, max_size=16))
 def test_any_fields_come_back_exactly(tag: int, fields: list[Any]) -> None:
     assert_exact(framed(ormsgpack.packb([tag, *fields])))
 
@@ -245,7 +253,7 @@ def test_a_frame_of_which_a_byte_is_changed_comes_back_exactly(record: Record, d
 
 def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
     """What a line leaves out is read as this. Change nothing here; only add a field that is new at the end."""
-    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7} == {
+    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5} == {
         kind: layout.count for kind, layout in _BY_KIND.items()
     }
     expected = {
@@ -261,6 +269,7 @@ def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
         "checkpoint": {},
         "storage": {"value": None, "artifacts": [], "is_artifact": False, "behind": 0},
         "timeline": {"parts": [], "address": "", "forked_from": ""},
+        "dropped": {"timeline": 0, "behind": 0, "usage": None},
     }
     assert expected == {kind: layout.defaults for kind, layout in _BY_KIND.items()}
     assert ("type_name", "message", "traceback", "value") == Failure.__struct_fields__
