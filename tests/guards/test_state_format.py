@@ -11,6 +11,7 @@ import base64
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from holdfast import (
     Failure,
     Holdfast,
     Part,
+    Retention,
     SQLiteStateBackend,
     StateBackend,
     StateMetadata,
@@ -119,6 +121,9 @@ async def fill(hf: Holdfast, **options: Any) -> None:
     await hf.run(kept_actors.haul, 3, state_id="parent")
     hf.fork("parent", new_state_id="orphan")
     hf.delete("parent")
+    await hf.run(kept_actors.haul, 4, state_id="lean", metadata=StateMetadata(tags=["lean"]))
+    await hf.rerun("lean", "haul::stow::lift::tool_call", replace=200)
+    assert hf.cleanup(Retention(compact_after=timedelta(0), tags=["lean"])).compacted
     state = ExecutionState(state_backend=hf.backend, state_id="explicit", **options)
     await ExecutionEvent(kept_actors.AddOne())(kept_actors.CountInput(value=5), None, state)
     state.storage.set("all", {"$odd": [float("nan"), float("-inf"), b"\xff"], "none": None})
@@ -165,7 +170,7 @@ def test_a_store_is_read_by_the_page_alone(kind: str, is_sealed: bool, tmp_path:
         asyncio.run(fill(hf, **options))
         expected = stored_by_holdfast(hf, **options)
     by_hand = stores.read_sqlite(path) if kind == "sqlite" else stores.read_folder(path)
-    assert {"whole", "failed", "travelled", "fork", "fork-of-fork", "orphan", "explicit"} == set(by_hand)
+    assert {"whole", "failed", "travelled", "fork", "fork-of-fork", "orphan", "lean", "explicit"} == set(by_hand)
     for state_id, (state, records) in expected.items():
         assert state == by_hand[state_id]
         assert records == read_journal(state_id, by_hand[state_id].frames, state.bases, KEY if is_sealed else None)

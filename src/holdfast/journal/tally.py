@@ -177,7 +177,7 @@ def running_s(records: Iterable[Record]) -> float:
     total = began = ended = 0.0
     before: Record | None = None
     for record in records:
-        if type(record) is DroppedRecord:
+        if isinstance(record, DroppedRecord):
             continue
         if before is None or record.seq != before.seq + 1 or _stops(before):
             total += max(0.0, ended - began)

@@ -247,8 +247,9 @@ class Program:
         for number in range(1, 4):
             path = f"{place}{SEPARATOR}c{number}" if place else f"c{number}"
             known = self.history.latest.get(f"{path}{SEPARATOR}agent_call")
-            is_settled = known is not None and known.status in (E.COMPLETED, E.FAILED)
-            if path not in self.begun and (not is_settled or known.address in self.history.to_retry):
+            is_open = known is None or known.status not in (E.COMPLETED, E.FAILED)
+            is_open = is_open or (known is not None and known.address in self.history.to_retry)
+            if path not in self.begun and is_open:
                 self.begun[path] = self.history.next_order if known is None else known.order
                 self.history.next_order += known is None
                 return
