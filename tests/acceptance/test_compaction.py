@@ -372,6 +372,26 @@ def test_a_fork_of_what_is_just_compacted_is_whole() -> None:
     assert 400 == asyncio.run(hf.resume("fork"))
 
 
+class CompactedBeforeReading(MemoryStateBackend):
+    compacts: Holdfast | None = None
+
+    def read(self, state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
+        if self.compacts is not None:
+            hf, self.compacts = self.compacts, None
+            assert hf.cleanup(COMPACT).compacted
+        return super().read(state_id, after, limit)
+
+
+def test_a_state_that_is_compacted_between_its_header_and_its_records_is_read() -> None:
+    tried.clear()
+    backend = CompactedBeforeReading()
+    hf = Holdfast(backend)
+    travelled(hf)
+    backend.compacts = hf
+    assert 9 == len(hf.history("s"))
+    assert backend.compacts is None
+
+
 class ForkedBeforeRewriting(MemoryStateBackend):
     forks: Holdfast | None = None
 
