@@ -308,7 +308,7 @@ def test_a_store_that_gives_room_back_by_itself_has_nothing_to_compact(kind: str
 
 
 def test_a_retention_without_a_limit_is_refused(hf: Holdfast) -> None:
-    with pytest.raises(UsageError, match="Give one of max_age, max_per_pipeline and max_total_size"):
+    with pytest.raises(UsageError, match="Give one of max_age, max_per_pipeline, max_total_size, compact_after"):
         hf.cleanup(Retention(keep_latest=5))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ def test_the_question_is_answered_before_anything_is_deleted(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--keep-latest", "5", "--yes"], "No limit is given or configured, so no state can go. Give --older-than"),
+        (["--keep-latest", "5", "--yes"], "No limit is given or configured, so nothing can go. Give --older-than"),
         (["--max-per-pipeline", "5"], "Nobody can be asked whether states are to be deleted. Say so with --yes"),
         (["--older-than", "30", "--yes"], "'30' is no time. Write it as 90s"),
         (["--older-than", "30y", "--yes"], "'30y' is no time."),
@@ -131,3 +132,34 @@ def test_the_configured_retention_is_shown_with_its_units() -> None:
     assert ["retention.max_age", "30d", "holdfast.toml:2"] in lines
     assert ["retention.statuses", "failed", "holdfast.toml:3"] in lines
     assert "30d" == told("config")["settings"]["retention.max_age"]["value"]
+
+
+def test_records_that_go_are_listed_dropped_and_told() -> None:
+    with Holdfast() as hf:
+        for number in range(25):
+            asyncio.run(hf.rerun(f"s{number:02}", "nothing"))
+    rules = ("cleanup", "--compact-after", "0s", "--prune-after", "0s")
+    shown = holdfast(*rules, "--dry-run")
+    assert "LOSES RECORDS" in shown.stdout.splitlines()[0]
+    assert "completed, and not changed for more than 0 seconds" in shown.stdout.splitlines()[1]
+    assert "and 5 more" in shown.stdout
+    assert "Would delete 0 states, 0 B; 0 artifacts, 0 B." in shown.stdout
+    assert "With all their records: 5 nothing to drop." in shown.stdout
+    planned, done = told(*rules, "--dry-run"), told(*rules, "--yes")
+    assert planned["compacted"] == done["compacted"]
+    assert ({"nothing to drop": 5}, 25) == (done["left_whole"], len(done["compacted"]))
+    assert {"state_id", "reason", "records", "bytes"} == set(done["compacted"][0])
+    assert done["freed"] == sum(each["bytes"] for each in done["compacted"])
+    assert "With all their records: 30 nothing to drop." in holdfast(*rules, "--yes").stdout
+
+
+def test_it_is_asked_before_records_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.cli.cleanup._can_be_asked", lambda: True)
+    with Holdfast() as hf:
+        asyncio.run(hf.rerun("s00", "nothing"))
+    rules = ["cleanup", "--max-per-pipeline", "29", "--prune-after", "0s"]
+    asked = CliRunner().invoke(commands, ["cleanup", "--prune-after", "0s"], input="n\n")
+    assert 130 == asked.exit_code
+    assert "Drop 1 record of 1 state," in asked.stderr
+    asked = CliRunner().invoke(commands, [*rules, "--keep-tag", "even"], input="y\n")
+    assert 0 == asked.exit_code, asked.stderr

@@ -11,6 +11,7 @@ import base64
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from holdfast import (
     CheckpointNote,
     CheckpointRecord,
     Details,
+    DroppedRecord,
     Encryption,
     EventRecord,
     ExecutionEvent,
@@ -32,6 +34,7 @@ from holdfast import (
     Failure,
     Holdfast,
     Part,
+    Retention,
     SQLiteStateBackend,
     StateBackend,
     StateMetadata,
@@ -45,7 +48,7 @@ from holdfast import (
 from holdfast.backends.files.states import FileSystemStateBackend
 
 HERE = Path(__file__).parent
-RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord}
+RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord, 5: DroppedRecord}
 KEY = base64.b64decode(TEST_KEY)
 
 
@@ -125,6 +128,9 @@ async def fill(hf: Holdfast, **options: Any) -> None:
     await hf.run(kept_actors.haul, 3, state_id="parent")
     hf.fork("parent", new_state_id="orphan")
     hf.delete("parent")
+    await hf.run(kept_actors.haul, 4, state_id="lean", metadata=StateMetadata(tags=["lean"]))
+    await hf.rerun("lean", "haul::stow::lift::tool_call", replace=200)
+    assert hf.cleanup(Retention(compact_after=timedelta(0), tags=["lean"])).compacted
     state = ExecutionState(state_backend=hf.backend, state_id="explicit", **options)
     await ExecutionEvent(kept_actors.AddOne())(kept_actors.CountInput(value=5), None, state)
     state.storage.set("all", {"$odd": [float("nan"), float("-inf"), b"\xff"], "none": None})
@@ -171,7 +177,7 @@ def test_a_store_is_read_by_the_page_alone(kind: str, is_sealed: bool, tmp_path:
         asyncio.run(fill(hf, **options))
         expected = stored_by_holdfast(hf, **options)
     by_hand = stores.read_sqlite(path) if kind == "sqlite" else stores.read_folder(path)
-    assert {"whole", "failed", "travelled", "fork", "fork-of-fork", "orphan", "explicit"} == set(by_hand)
+    assert {"whole", "failed", "travelled", "fork", "fork-of-fork", "orphan", "lean", "explicit"} == set(by_hand)
     for state_id, (state, records) in expected.items():
         assert state == by_hand[state_id]
         assert records == read_journal(state_id, by_hand[state_id].frames, state.bases, KEY if is_sealed else None)
@@ -272,6 +278,7 @@ RECORDS_BY_HAND: list[dict[str, Any]] = [
     },
     {"storage": {"seq": 3, "key": "kept", "at": 3.5, "value": {"$tuple": [1, {"$bytes": "AP8="}]}, "behind": 1}},
     {"checkpoint": {"seq": 4, "status": "running", "at": 4.5, "metadata": {"tags": []}}},
+    {"dropped": {"seq": 5, "why": 1, "behind": 2, "usage": {"tokens": 7, "cost": 0.5}}},
 ]
 
 
@@ -281,7 +288,7 @@ def test_a_store_that_was_written_by_hand_is_listed_verified_shown_and_resumed(t
     by_hand = stores.read_folder(tmp_path / "store")["by-hand"]
     with Holdfast(FileSystemStateBackend(tmp_path / "store")) as hf:
         [header] = hf.list_states(tags=["hand"])
-        assert ("by-hand", "reef:greetings", 4) == (header.state_id, header.agent, header.position)
+        assert ("by-hand", "reef:greetings", 5) == (header.state_id, header.agent, header.position)
         assert stored_by_holdfast(hf)["by-hand"][0] == by_hand
         assert hf.verify("by-hand").is_sound
         shown = hf.show("by-hand").history
@@ -290,7 +297,8 @@ def test_a_store_that_was_written_by_hand_is_listed_verified_shown_and_resumed(t
         assert (1, b"\x00\xff") == state.storage.get("kept")
         assert ["hello kelp", "hello tide"] == hf.run_sync(greetings, ["kelp", "tide"], state_id="by-hand")
         assert ["tide"] == greeted
+        assert (1, 7, 0.5) == (hf.usage("by-hand").model_calls, hf.usage("by-hand").tokens, hf.usage("by-hand").cost)
     again = stores.read_folder(tmp_path / "store")["by-hand"]
     assert "completed" == again.status
     assert by_hand.frames == again.frames[: len(by_hand.frames)]
-    assert 6 == len(read_journal("by-hand", again.frames))
+    assert 7 == len(read_journal("by-hand", again.frames))

@@ -381,9 +381,10 @@ class StateBackend(ABC):
     def rewrite(self, appends: Sequence[Append]) -> None:
         """Put other bytes in the place of records that stand, of several states at once: all of them or none.
 
-        For a new format of the same records: every number that is named has a record which the state wrote itself, and
-        keeps one. States that share them see the new bytes. Raises LeaseLost or PositionTaken, and nothing is changed
-        then. A backend that cannot do this raises UsageError.
+        For a new format of the same records, or something small in the place of some: every number that is named has a
+        record which the state wrote itself, and keeps one. States that share them see the new bytes. Raises LeaseLost,
+        or PositionTaken also where a state shares some of them that is not among those of the appends, since its own
+        records go on from these; nothing is changed then. A backend that cannot do this raises UsageError.
         """
         raise UsageError(
             f"The store {self.name} cannot rewrite its records.", "Copy it into a new store with `Holdfast.copy`."

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from holdfast.cli.copy import bar, quiet_option
 from holdfast.cli.options import json_option, open_holdfast, store_option
@@ -55,6 +56,18 @@ def _read(read: Callable[[str], _Amount], text: str) -> _Amount:
     help="The oldest, until all states take no more: 500MB, 1GB.",
 )
 @click.option(
+    "--compact-after",
+    callback=_age,
+    metavar="TIME",
+    help="Of completed states not changed for longer keep the results, and drop attempts, waits and earlier timelines.",
+)
+@click.option(
+    "--prune-after",
+    callback=_age,
+    metavar="TIME",
+    help="Of states not changed for longer drop earlier timelines.",
+)
+@click.option(
     "--keep-latest",
     type=click.IntRange(min=0),
     metavar="N",
@@ -72,7 +85,7 @@ def _read(read: Callable[[str], _Amount], text: str) -> _Amount:
     "--keep-tag", "keep_tags", multiple=True, metavar="TAG", help="Keep states with this tag; may be repeated."
 )
 @click.option("--dry-run", is_flag=True, help="Delete nothing; list exactly what would go.")
-@click.option("--compact", is_flag=True, help="Give the room that is free in the file back to the disk.")
+@click.option("--compact", is_flag=True, help="Afterwards, make the file of the store as small as it can be.")
 @click.option("--last", "is_last", is_flag=True, help="Delete nothing; say when the store was last cleaned up.")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
 @quiet_option
@@ -88,7 +101,8 @@ def cleanup(
     as_json: bool,
     **rules: Any,
 ) -> None:
-    """Delete the states that go beyond a limit, and the artifacts that nothing names any more. Asks first.
+    """Delete the states that go beyond a limit, records that are not needed any more, and the artifacts that nothing
+    names any more. Asks first.
 
     Without a limit those of the table [retention] in the configuration count. A limit that is given takes the place of
     them all; what keeps states stays as it is configured, unless an option says otherwise.
@@ -124,8 +138,9 @@ def _retention(client: Holdfast, given: dict[str, Any]) -> Retention | None:
     retention = retention_of(client.config.values.retention, given)
     if retention.is_empty:
         raise UsageError(
-            "No limit is given or configured, so no state can go.",
-            "Give --older-than, --max-per-pipeline or --max-size, or set one in [retention] of holdfast.toml.",
+            "No limit is given or configured, so nothing can go.",
+            "Give --older-than, --max-per-pipeline, --max-size, --compact-after or --prune-after, or set one in "
+            "[retention] of holdfast.toml.",
         )
     return retention if given else None
 
@@ -162,21 +177,35 @@ def _can_be_asked() -> bool:
 
 
 def _is_confirmed(planned: Cleanup) -> bool:
-    if not planned.removed:
+    if not planned.removed and not planned.compacted:
         return True
-    _say_removed(planned)
-    question = f"Delete {counted(len(planned.removed), 'state')}, {size(planned.freed)}, for good?"
-    return click.confirm(question, abort=True, err=True)
+    _say_what_goes(planned)
+    asked = [f"delete {_states(planned)}"] if planned.removed else []
+    asked += [f"drop {_records(planned)}"] if planned.compacted else []
+    question = " and ".join(asked)
+    return click.confirm(f"{question[0].upper()}{question[1:]}, for good?", abort=True, err=True)
+
+
+def _states(report: Cleanup) -> str:
+    return f"{counted(len(report.removed), 'state')}, {size(sum(each.bytes for each in report.removed))}"
+
+
+def _records(report: Cleanup) -> str:
+    records, freed = (sum(getattr(each, field) for each in report.compacted) for field in ("records", "bytes"))
+    return f"{counted(records, 'record')} of {counted(len(report.compacted), 'state')}, {size(freed)}"
 
 
 def _say_report(report: Cleanup, *, is_listed: bool) -> None:
     if is_listed:
-        _say_removed(report)
-    verb = "Would delete" if report.is_dry_run else "Deleted"
+        _say_what_goes(report)
     artifacts = f"{counted(report.artifacts, 'artifact')}, {size(report.artifact_bytes)}"
-    say(f"{verb} {counted(len(report.removed), 'state')}, {size(report.freed)}; {artifacts}.")
+    say(f"{'Would delete' if report.is_dry_run else 'Deleted'} {_states(report)}; {artifacts}.")
+    if report.compacted:
+        say(f"{'Would drop' if report.is_dry_run else 'Dropped'} {_records(report)}.")
+    if report.left_whole:
+        say(dim(f"With all their records: {_reasons(report.left_whole)}."))
     if report.kept:
-        say(dim(f"Kept: {', '.join(f'{count:,} {why}' for why, count in sorted(report.kept.items()))}."))
+        say(dim(f"Kept: {_reasons(report.kept)}."))
     if report.disk_before is not None and report.disk_after is not None:
         took = f"{_file(report.disk_before)} before, {_file(report.disk_after)} now"
         say(dim(f"The file: {took}. Took {duration(report.duration_s)}."))
@@ -188,12 +217,25 @@ def _say_report(report: Cleanup, *, is_listed: bool) -> None:
             tell(f"{what}: {why.rstrip('.')}.")
 
 
-def _say_removed(report: Cleanup) -> None:
+def _reasons(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {why}" for why, count in sorted(counts.items()))
+
+
+def _say_what_goes(report: Cleanup) -> None:
     if report.removed:
         rows = [(each.state_id, size(each.bytes), each.reason) for each in report.removed[:MOST]]
         say_table([("STATE", "SIZE", "WHY"), *rows], right=(1,))
-    if len(report.removed) > MOST:
-        say(f"and {len(report.removed) - MOST:,} more")
+        _say_more(len(report.removed))
+    if report.compacted:
+        shown = [(each.state_id, each.records, size(each.bytes), each.reason) for each in report.compacted[:MOST]]
+        rows_of_records = [(state_id, f"{records:,}", freed, why) for state_id, records, freed, why in shown]
+        say_table([("LOSES RECORDS", "RECORDS", "SIZE", "WHY"), *rows_of_records], right=(1, 2))
+        _say_more(len(report.compacted))
+
+
+def _say_more(count: int) -> None:
+    if count > MOST:
+        say(f"and {count - MOST:,} more")
 
 
 def _file(use: DiskUse) -> str:
@@ -204,6 +246,8 @@ def _for_programs(report: Cleanup) -> dict[str, Any]:
     return {
         "is_dry_run": report.is_dry_run,
         "removed": [{"state_id": each.state_id, "reason": each.reason, "bytes": each.bytes} for each in report.removed],
+        "compacted": [msgspec.to_builtins(each) for each in report.compacted],
+        "left_whole": report.left_whole,
         "freed": report.freed,
         "kept": report.kept,
         "artifacts": report.artifacts,

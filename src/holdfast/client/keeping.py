@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,12 +30,12 @@ from holdfast.errors import (
     UsageError,
     WrongKey,
 )
-from holdfast.model import Cleanup, CleanupRun, DiskUse, Removed, Retention
+from holdfast.model import Cleanup, CleanupRun, Compacted, DiskUse, Removed, Retention
 from holdfast.model.header import utc
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
-    from holdfast.engine.cleaning import Cleaning
+    from holdfast.engine.cleaning import Cleaning, Plan
 
 GRACE = timedelta(hours=1)
 """How long artifacts that nothing names stay, unless another time is asked for."""
@@ -74,10 +76,11 @@ class Keeping(OpenedStore):
         is_dry_run: bool,
         others: Sequence[StateBackend] = (),
         without: Collection[str] = (),
+        reduced: Mapping[str, bool] = MappingProxyType({}),
     ) -> Collected:
         cipher = self._stored.cipher
         stores = [(other, StoredValues(None, store_id=other.store_id, cipher=cipher)) for other in others]
-        collector = Collector(artifacts, [(self.backend, self._stored), *stores], without)
+        collector = Collector(artifacts, [(self.backend, self._stored), *stores], without, reduced)
         return collector.collect(put_before=SYSTEM_CLOCK.now() - grace.total_seconds(), is_dry_run=is_dry_run)
 
     def delete(self, state_id: str) -> None:
@@ -102,14 +105,15 @@ class Keeping(OpenedStore):
         confirm: Callable[[Cleanup], bool] | None = None,
         on_progress: Told | None = None,
     ) -> Cleanup:
-        """Delete the states that a retention lets go, then the artifacts that nothing names any more, and say which.
+        """Delete the states that a retention lets go, drop the records of others that it lets go, then delete the
+        artifacts that nothing names any more, and say which.
 
         The retention is the configured one where none is given. The store notes how it ended (``last_cleanup``).
 
         Safe while other processes run states: it deletes a few at a time, and a state that was taken up since it was
-        looked at stays. Killed in the middle, it has deleted states wholly or not at all; running it again goes on. A
-        dry run deletes nothing, and reports just what would go. ``confirm`` is given that report before anything is
-        deleted; where it says False nothing is, and the report is given.
+        looked at stays. Killed in the middle, it has deleted or compacted states wholly or not at all; running it again
+        goes on. A dry run changes nothing, and reports just what would go. ``confirm`` is given that report before
+        anything is deleted; where it says False nothing is, and the report is given.
 
         Artifacts that were put within the last ``grace`` stay; all do where they cannot be collected, and the report
         says why. ``compact`` gives the room that is free in the file of the store back to the disk, unless a process
@@ -122,8 +126,8 @@ class Keeping(OpenedStore):
             retention = self._configured_retention()
         if retention.is_empty:
             raise UsageError(
-                "A retention without a limit lets no state go.",
-                "Give one of max_age, max_per_pipeline and max_total_size.",
+                "A retention without a limit lets nothing go.",
+                "Give one of max_age, max_per_pipeline, max_total_size, compact_after and prune_after.",
             )
         notes, run = CleanupNotes(self.backend), begun(new_holder())
         try:
@@ -158,18 +162,22 @@ class Keeping(OpenedStore):
         on_progress: Told | None = None,
     ) -> Cleanup:
         from holdfast.engine.cleaning import Cleaning
+        from holdfast.engine.compacting import Compacting
 
         began = time.monotonic()
         cleaning = Cleaning(self._writer, on_progress)
+        compacting = Compacting(self._writer, self._stored, on_progress)
         before = self.backend.disk_use()
         plan = cleaning.plan(retention, utc(SYSTEM_CLOCK.now()))
         if dry_run or confirm is not None:
             going = [Removed(each.candidate.state_id, each.reason, each.bytes) for each in plan.going]
-            planned = self._cleaned(going, plan.kept(), grace, began, before, is_dry_run=True)
+            records = compacting.foresee(plan.reductions)
+            planned = self._cleaned(plan, (going, plan.kept()), records, grace, began, before, is_dry_run=True)
             if dry_run or (confirm is not None and not confirm(planned)):
                 return planned
-        removed, kept = cleaning.carry_out(plan)
-        done = self._cleaned(removed, kept, grace, began, before, is_dry_run=False)
+        states = cleaning.carry_out(plan)
+        records = compacting.carry_out(plan.reductions)
+        done = self._cleaned(plan, states, records, grace, began, before, is_dry_run=False)
         not_compacted = _compact(cleaning, self.backend) if compact else None
         return msgspec.structs.replace(
             done,
@@ -190,26 +198,37 @@ class Keeping(OpenedStore):
 
     def _cleaned(
         self,
-        removed: list[Removed],
-        kept: dict[str, int],
+        plan: Plan,
+        states: tuple[list[Removed], Counter[str]],
+        records: tuple[list[Compacted], Counter[str]],
         grace: timedelta,
         began: float,
         before: DiskUse | None,
         *,
         is_dry_run: bool,
     ) -> Cleanup:
-        """The report on states that went or would go, after the artifacts have."""
+        """The report on states and records that went or would go, after the artifacts have."""
+        removed, kept = states
+        compacted, left_whole = records
         collected: Collected | None = None
         why: str | None = None
         if self.artifacts is not None and (self.artifacts.list_artifacts(limit=1) or self.artifacts.pins()):
             without = [each.state_id for each in removed] if is_dry_run else ()
+            lose = {each.state_id for each in compacted} if is_dry_run else ()
+            reduced = {
+                each.candidate.state_id: each.compacts for each in plan.reductions if each.candidate.state_id in lose
+            }
             try:
-                collected = self._collect(self.artifacts, grace=grace, is_dry_run=is_dry_run, without=without)
+                collected = self._collect(
+                    self.artifacts, grace=grace, is_dry_run=is_dry_run, without=without, reduced=reduced
+                )
             except (ArtifactsShared, StateCorrupted, NotEncrypted, WrongKey, UnsupportedVersion) as error:
                 why = str(error)
         return Cleanup(
             removed=removed,
             kept=dict(kept),
+            compacted=compacted,
+            left_whole=dict(plan.left_whole + left_whole),
             artifacts=0 if collected is None else len(collected.deleted),
             artifact_bytes=0 if collected is None else collected.freed,
             artifacts_kept_because=why,

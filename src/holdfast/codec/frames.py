@@ -91,6 +91,12 @@ def to_frame(record: Record, link: int, owner: int, cipher: RecordCipher | None 
     return _write_number(chain) + version + own + body, chain
 
 
+def relinked(frame: bytes, link: int) -> tuple[bytes, int]:
+    """An intact frame as it follows the frame with chain ``link``, and its own chain. What is in it stays as it is."""
+    chain = _crc32(frame[4:] if frame[4] < _OWN_SINCE else frame[5:_HEAD], link)
+    return _write_number(chain) + frame[4:], chain
+
+
 def link_of(frame: bytes) -> int:
     """The chain of a frame, which the next one follows."""
     return int.from_bytes(frame[:4], "big")

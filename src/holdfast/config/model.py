@@ -126,6 +126,10 @@ class RetentionSettings:
     max_total_size: int | None = _limit(
         SIZE, "So many bytes all states may take together; the oldest go until it fits."
     )
+    compact_after: timedelta | None = _limit(
+        DURATION, "Completed states that did not change for longer keep their results, and lose what led to them."
+    )
+    prune_after: timedelta | None = _limit(DURATION, "States that did not change for longer lose earlier timelines.")
     keep_latest: int = _setting(0, whole(0), "Of each pipeline the newest so many stay, whatever the limits say.")
     statuses: tuple[StateStatus, ...] = _setting(
         (StateStatus.COMPLETED,), list_of(one_of(StateStatus), is_ever_empty=False), "Only states of these go."

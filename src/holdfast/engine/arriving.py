@@ -2,8 +2,9 @@
 
 Frames arrive byte for byte. A state that is new is created in one step, with its header and all its records, after its
 artifacts; what a fork shares is shared here too (``engine/stand_ins.py``). Of a state that is there with the beginning
-of the same records, those that are missing are appended. Its letters follow, and those that are there stay as they are.
-Anything else that has the id is left alone, and the state is refused.
+of the same records, those that are missing are appended; what a cleanup has dropped since is dropped. Its letters
+follow, and those that are there stay as they are. Anything else that has the id is left alone, and the state is
+refused.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from holdfast.backends.contract import Append, Claim, StateBackend, StateUpdate
 from holdfast.codec import frames
 from holdfast.engine.lease import mark_ended, mark_running, new_holder
 from holdfast.engine.reading import Frames, damaged_records, decoded, whole_journal
+from holdfast.engine.rewriting import rewriting
 from holdfast.engine.stand_ins import StandIns, leased, release
-from holdfast.errors import ArtifactMissing, HoldfastError, StateCorrupted, UsageError
+from holdfast.errors import ArtifactMissing, HoldfastError, PositionTaken, StateCorrupted, UsageError
 from holdfast.journal.reachable import named_by
 from holdfast.journal.recovery import recovery_of
-from holdfast.model import Content, DamagedRecord, End, Lease, Letter, Pin, StateHeader
+from holdfast.model import Content, DamagedRecord, DroppedRecord, End, Lease, Letter, Pin, StateHeader
 from holdfast.model.defaults import LEASE_TTL_S
 
 
@@ -142,11 +144,18 @@ class Arrivals:
         return _brought(Way.COPIED, written, put, contents)
 
     def _bring_up_to_date(self, original: Original, standing: StateHeader) -> Brought | None:
-        before, missing = self._missing_records(original, standing)
+        dropped = None
+        try:
+            before, missing = self._missing_records(original, standing)
+        except UsageError:
+            dropped = self._drop_as_there(original, standing)
+            if dropped is None:
+                raise
+            before, missing = self._missing_records(original, standing)
         last = missing[-1] if missing else before
         wanted = msgspec.structs.replace(original.header, end=None if last is None else end_of((last,)))
         if not missing and (_is_told_alike(standing, wanted) or standing.updated_at > wanted.updated_at):
-            return Brought(Way.UNCHANGED)
+            return dropped or Brought(Way.UNCHANGED)
         named = original.named_by(missing, before)
         contents = {artifact_id: original.content(artifact_id) for artifact_id in named}
         holder = new_holder()
@@ -158,6 +167,28 @@ class Arrivals:
             return self._append(grant.lease, wanted, standing.position, missing, contents)
         finally:
             mark_ended(holder)
+
+    def _drop_as_there(self, original: Original, standing: StateHeader) -> Brought | None:
+        """Drop the records of a state that a cleanup has dropped there since it was brought; None where there are none.
+
+        Everything else has to be the same, else nothing is done. Raises LeaseHeld, WrongKey.
+        """
+        anew = _dropped_since(original, standing, self._backend)
+        if anew is None:
+            return None
+        grant = leased(self._backend, standing, new_holder())
+        if grant is None or grant.lease is None or grant.header.position != standing.position:
+            return None
+        bodies = [frame for _, frame in anew]
+        try:
+            self._backend.rewrite(
+                [rewriting(grant.lease, grant.header, anew[0][0], bodies, frames.link_of(bodies[-1]))]
+            )
+        except PositionTaken:
+            # A state here shares them, and goes on from what they were.
+            release(self._backend, grant.lease, standing.position)
+            return None
+        return _brought(Way.UPDATED, anew, (0, 0), {})
 
     def _append(
         self, lease: Lease, wanted: StateHeader, position: int, missing: Frames, contents: Mapping[str, Content]
@@ -242,6 +273,26 @@ class Arrivals:
             self._artifacts.enlist(self._backend.store_id, self._backend.name)
             self._is_enlisted = True
         return self._artifacts
+
+
+def _dropped_since(original: Original, standing: StateHeader, backend: StateBackend) -> Frames | None:
+    """The frames of a state from the first on that is dropped there and not here, up to where it ends here."""
+    header, position = original.header, standing.position
+    is_same = not header.bases and standing.damage is None and _identity(standing) == _identity(header)
+    if not is_same or not 0 < position <= header.position:
+        return None
+    last = backend.read(header.state_id, position - 1, 1)
+    if last == list(original.read(position - 1))[:1]:
+        return None
+    there, here = list(original.read(0))[:position], backend.read(header.state_id, 0, position)
+    records = zip(decoded(header, there, original.stored), decoded(standing, here, original.stored), strict=False)
+    first = 0
+    for new, old in records:
+        if isinstance(new, DroppedRecord) and new != old:
+            first = first or new.seq
+        elif new != old or isinstance(new, DamagedRecord):
+            return None
+    return there[first - 1 :] if first and len(there) == len(here) else None
 
 
 def require_usable(header: StateHeader, read: Frames, stored: StoredValues) -> None:

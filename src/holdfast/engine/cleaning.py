@@ -18,10 +18,10 @@ from datetime import datetime
 import msgspec
 
 from holdfast.backends.contract import Claim, Grant, StateBackend
-from holdfast.engine.lease import new_holder, takeover
+from holdfast.engine.lease import LeaseKeeper, new_holder, takeover
 from holdfast.engine.progress import Told
 from holdfast.engine.writer import Writer
-from holdfast.journal.retention import Candidate, Decision, candidate, decide
+from holdfast.journal.retention import BEING_RUN, Candidate, Decision, Reduction, candidate, decide, reductions
 from holdfast.model import Holder, Lease, Removed, Retention, StateHeader, StateStatus
 
 _PAGE = 500
@@ -31,13 +31,17 @@ _SHORTEST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.2
 
 CHANGED = "changed meanwhile"
-TAKEN_UP = "being run"
+TAKEN_UP = BEING_RUN
 
 
 class Plan(msgspec.Struct, frozen=True):
     """What becomes of each state, the oldest first."""
 
     decisions: list[Decision]
+    reductions: list[Reduction]
+    """Of those that stay, the ones that may lose records."""
+    left_whole: Counter[str]
+    """How many others are old enough for that, by why they do not."""
 
     @property
     def going(self) -> list[Decision]:
@@ -66,7 +70,8 @@ class Cleaning:
                 if room is not None and header.state_id not in found:
                     is_held = self._keeper.may_write(header.holder)
                     found[header.state_id] = candidate(header, room, retention, is_held=is_held)
-        return Plan(decide(list(found.values()), retention, now))
+        decisions = decide(list(found.values()), retention, now)
+        return Plan(decisions, *reductions(decisions, retention, now))
 
     def carry_out(self, plan: Plan) -> tuple[list[Removed], Counter[str]]:
         """Delete what is to go and has not changed since. Gives what went, and how many states stay, by reason."""
@@ -75,9 +80,10 @@ class Cleaning:
         kept = plan.kept()
         done = 0
         for batch in _batches(going):
-            claimed = self._claimed([decision.candidate for decision in batch])
+            candidates = [decision.candidate for decision in batch]
+            grants = claimed(self._backend, self._keeper, candidates)
             began = time.monotonic()
-            why = self._delete([decision.candidate for decision in batch], claimed)
+            why = self._delete(candidates, grants)
             for decision, reason in zip(batch, why, strict=True):
                 done += 1
                 state_id = decision.candidate.state_id
@@ -88,14 +94,14 @@ class Cleaning:
                 if self._on_progress is not None:
                     self._on_progress(done, len(going), state_id)
             if done < len(going):
-                _leave_to_others(began)
+                leave_to_others(began)
         return removed, kept
 
-    def _delete(self, batch: Sequence[Candidate], claimed: Iterable[tuple[int, Grant]]) -> list[str | None]:
+    def _delete(self, batch: Sequence[Candidate], grants: Iterable[tuple[int, Grant]]) -> list[str | None]:
         """Delete a few states that were claimed, and give for each why it stays; None if it went."""
         why: list[str | None] = [CHANGED] * len(batch)
         leases: dict[int, Lease] = {}
-        for place, grant in claimed:
+        for place, grant in grants:
             if grant.held_by is not None:
                 why[place] = TAKEN_UP
             elif grant.lease is not None and batch[place].is_still(grant.header):
@@ -104,27 +110,6 @@ class Cleaning:
             for place, is_deleted in zip(leases, self._backend.delete_states(list(leases.values())), strict=True):
                 why[place] = None if is_deleted else TAKEN_UP
         return why
-
-    def _claimed(self, batch: Sequence[Candidate]) -> list[tuple[int, Grant]]:
-        """The answers to claims on states, by their places, once the leases of the dead are taken over."""
-        # Leases that last no time take the right to write from whoever had it, and keep it from nobody.
-        holder = new_holder()
-        claims = {place: _claim(each, holder) for place, each in enumerate(batch)}
-        claimed: list[tuple[int, Grant]] = []
-        while claims:
-            began = time.monotonic()
-            answers = zip(claims, self._backend.acquire(list(claims.values())), strict=True)
-            again: dict[int, Claim] = {}
-            for place, grant in answers:
-                if grant is None:
-                    continue
-                if grant.held_by is not None and not self._keeper.may_write(grant.held_by):
-                    again[place] = takeover(claims[place], grant)
-                else:
-                    claimed.append((place, grant))
-            claims = again
-            _leave_to_others(began)
-        return claimed
 
     def is_in_use(self) -> bool:
         """Whether somebody runs a state of the store, or may."""
@@ -139,7 +124,29 @@ def pages(backend: StateBackend, status: StateStatus | None = None) -> Iterator[
         last = page[-1]
 
 
-def _leave_to_others(began: float) -> None:
+def claimed(backend: StateBackend, keeper: LeaseKeeper, batch: Sequence[Candidate]) -> list[tuple[int, Grant]]:
+    """The answers to claims on states, by their places, once the leases of the dead are taken over."""
+    # Leases that last no time take the right to write from whoever had it, and keep it from nobody.
+    holder = new_holder()
+    claims = {place: _claim(each, holder) for place, each in enumerate(batch)}
+    answered: list[tuple[int, Grant]] = []
+    while claims:
+        began = time.monotonic()
+        answers = zip(claims, backend.acquire(list(claims.values())), strict=True)
+        again: dict[int, Claim] = {}
+        for place, grant in answers:
+            if grant is None:
+                continue
+            if grant.held_by is not None and not keeper.may_write(grant.held_by):
+                again[place] = takeover(claims[place], grant)
+            else:
+                answered.append((place, grant))
+        claims = again
+        leave_to_others(began)
+    return answered
+
+
+def leave_to_others(began: float) -> None:
     """Let others write for several times as long as a transaction took: who waits for a lock asks now and then only."""
     time.sleep(min(max(_SHORTEST_PAUSE_S, 4 * (time.monotonic() - began)), _LONGEST_PAUSE_S))
 

@@ -16,6 +16,7 @@ by hand, and the input of a run whose state is only just being made.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -25,6 +26,7 @@ from holdfast.backends.contract import Claim, StateBackend
 from holdfast.engine.lease import is_dead, new_holder, takeover
 from holdfast.engine.reading import JournalReader
 from holdfast.errors import ArtifactsShared, LeaseHeld, StateCorrupted
+from holdfast.journal.compaction import dropped_by
 from holdfast.journal.reachable import named_by, pins_on, unnamed
 from holdfast.model import ArtifactInfo, DamagedRecord, Part, Pin, Record, StateHeader, StateStatus
 
@@ -57,10 +59,13 @@ class Collector:
         artifacts: ArtifactBackend,
         stores: Sequence[tuple[StateBackend, StoredValues]],
         without: Collection[str] = (),
+        reduced: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
-        """``without``: in a dry run, the states of the first store that are thought to be deleted."""
+        """In a dry run, of the states of the first store: ``without``, those that are thought to be deleted;
+        ``reduced``, those that are thought to be compacted (True) or pruned (False)."""
         self._artifacts = artifacts
         self._without = {(stores[0][0].store_id, state_id) for state_id in without}
+        self._reduced = {(stores[0][0].store_id, state_id): compacts for state_id, compacts in reduced.items()}
         self._stores: Mapping[str, tuple[StateBackend, StoredValues]] = {
             backend.store_id: (backend, stored) for backend, stored in stores
         }
@@ -113,7 +118,13 @@ class Collector:
             return set()
         if header.damage is not None:
             raise StateCorrupted(state_id, 0, header.damage)
-        return named_by(_needed(JournalReader(backend, stored, header)))
+        records = _needed(JournalReader(backend, stored, header))
+        compacts = self._reduced.get((store_id, state_id))
+        if compacts is None:
+            return named_by(records)
+        journal = list(records)
+        goes = dropped_by(journal, is_completed=header.status is StateStatus.COMPLETED, compacts=compacts)
+        return named_by(record for record in journal if record.seq not in goes)
 
     def _header_of(self, store_id: str, state_id: str) -> StateHeader | None:
         if (store_id, state_id) in self._without:

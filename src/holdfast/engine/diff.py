@@ -10,14 +10,22 @@ import msgspec
 from holdfast.artifacts.stored_values import StoredValues
 from holdfast.engine.comparing import differences, shown
 from holdfast.engine.reading import JournalReader
-from holdfast.errors import HoldfastError, UnknownCheckpoint, UnknownTimeline, UsageError
+from holdfast.errors import (
+    CheckpointDropped,
+    HoldfastError,
+    TimelineDropped,
+    UnknownCheckpoint,
+    UnknownTimeline,
+    UsageError,
+)
 from holdfast.journal.diff import Alignment, Pair, Side
 from holdfast.journal.reachable import named_by
-from holdfast.journal.timeline import TimelineIndex, belonging, cut_behind
+from holdfast.journal.timeline import TimelineIndex, belonging, cut_behind, first_lost
 from holdfast.model import (
     CheckpointRecord,
     Difference,
     DifferenceKind,
+    DroppedRecord,
     EventChange,
     EventRecord,
     Part,
@@ -57,7 +65,7 @@ def point_from_text(text: str) -> StatePoint:
 
 
 def stored_side(reader: JournalReader, stored: StoredValues, point: StatePoint, read: Read | None = None) -> Compared:
-    """A point of a stored state, read as a stream. Raises UnknownTimeline, UnknownCheckpoint."""
+    """A point of a stored state, read as a stream. Raises UnknownTimeline, UnknownCheckpoint, and what was dropped."""
     parts = _parts(reader, point)
     return Compared(str(point), lambda: belonging(reader.stream(), parts), read or readable(stored))
 
@@ -90,20 +98,39 @@ def _parts(reader: JournalReader, point: StatePoint) -> tuple[Part, ...]:
         return (Part(1, position),)
     index = TimelineIndex()
     checkpoints: list[int] = []
+    dropped: list[DroppedRecord] = []
     for record in reader.stream():
         if type(record) is TimelineRecord:
             index.add(record)
         elif type(record) is CheckpointRecord:
             checkpoints.append(record.seq)
+        elif type(record) is DroppedRecord:
+            dropped.append(record)
     index.position = position
+    if point.checkpoint is not None:
+        return _parts_at_checkpoint(point.state_id, point.checkpoint, index, checkpoints, dropped)
     number = index.current if point.timeline is None else point.timeline
     if not 1 <= number <= index.current:
         raise UnknownTimeline(number, point.state_id, index.current)
-    if point.checkpoint is None:
-        return index.parts(number)
-    if point.checkpoint not in checkpoints:
-        raise UnknownCheckpoint(point.checkpoint, point.state_id, tuple(checkpoints))
-    return cut_behind(index.parts(index.number_at(point.checkpoint)), point.checkpoint)
+    parts = index.parts(number)
+    if first_lost(dropped, parts, index.began(number)) is not None:
+        raise TimelineDropped(number, point.state_id, index.current)
+    return parts
+
+
+def _parts_at_checkpoint(
+    state_id: str, position: int, index: TimelineIndex, checkpoints: list[int], dropped: list[DroppedRecord]
+) -> tuple[Part, ...]:
+    if position not in checkpoints:
+        if any(record.seq == position for record in dropped):
+            raise CheckpointDropped(position, state_id, ())
+        raise UnknownCheckpoint(position, state_id, tuple(checkpoints))
+    # 0: what a fork has from others. It is read as it stands.
+    number = max(1, index.number_at(position))
+    parts = cut_behind(index.parts(index.number_at(position)), position)
+    if first_lost(dropped, parts, index.began(number)) is not None:
+        raise CheckpointDropped(position, state_id, ())
+    return parts
 
 
 def change_of(pair: Pair, read_before: Read, read_after: Read) -> EventChange | EventRecord | None:

@@ -67,6 +67,23 @@ def fork_state(
     metadata: StateMetadata | None,
 ) -> None:
     """Make a fork. Raises what the point asks for and is not there, or UsageError where the id is taken."""
+    while not _is_forked(backend, stored, parent, new_id, point, metadata):
+        # Between the look at the parent and the claim a cleanup has rewritten it.
+        found = backend.find_state(parent.state_id)
+        if found is None:
+            raise UnknownState(parent.state_id)
+        parent = found
+
+
+def _is_forked(
+    backend: StateBackend,
+    stored: StoredValues,
+    parent: StateHeader,
+    new_id: str,
+    point: ForkPoint,
+    metadata: StateMetadata | None,
+) -> bool:
+    """Make a fork; False, and there is none, where what it shares is no longer what was read."""
     reader = JournalReader(backend, stored, parent)
     new, last, history = _located(reader, point)
     pending: Sequence[Pending] = ()
@@ -77,14 +94,19 @@ def fork_state(
         require_not_again(on_timeline(history, point.timeline), new)
     if pending:
         stored.put(pending, None)
-    claim = _claim(reader, stored, new, last, _header(parent, new_id, last, metadata), bool(pending))
+    shared = reader.frame(last)
+    claim = _claim(reader, stored, new, last, shared, _header(parent, new_id, last, metadata), bool(pending))
     (grant,) = backend.acquire((claim,))
     if grant is None:
         raise UnknownState(parent.state_id)
     if not grant.is_new:
         raise UsageError(f"There is a state {new_id!r} already.", "Give the fork another id, or none.")
+    if backend.read(new_id, last - 1, 1) != [(last, shared)]:
+        backend.delete_state(new_id, grant.lease)
+        return False
     if pending:
         _put_under_lease(backend, stored, grant, pending)
+    return True
 
 
 def _located(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline, int, History | None]:
@@ -165,10 +187,16 @@ def _header(parent: StateHeader, new_id: str, last: int, metadata: StateMetadata
 
 
 def _claim(
-    reader: JournalReader, stored: StoredValues, new: NewTimeline, last: int, header: StateHeader, holds: bool
+    reader: JournalReader,
+    stored: StoredValues,
+    new: NewTimeline,
+    last: int,
+    shared: bytes,
+    header: StateHeader,
+    holds: bool,
 ) -> Claim:
     owner = frames.first_link(header.state_id)
-    link = frames.forked_link(header.state_id, frames.link_of(reader.frame(last)))
+    link = frames.forked_link(header.state_id, frames.link_of(shared))
     cipher = stored.record_cipher(header.state_id)
     bodies: list[bytes] = []
     for record in new.records(last + 1, SYSTEM_CLOCK.now(), 1, reader.header.state_id):

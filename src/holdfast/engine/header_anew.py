@@ -11,7 +11,7 @@ from holdfast.codec import frames
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.reading import Frames, whole_journal
 from holdfast.errors import NotEncrypted, StateCorrupted, WrongKey
-from holdfast.model import DamagedRecord, End, Record, StateHeader, StateStatus, TimelineRecord
+from holdfast.model import DamagedRecord, DroppedRecord, End, Record, StateHeader, StateStatus, TimelineRecord
 
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
@@ -21,7 +21,7 @@ def header_anew(header: StateHeader, read: Frames, stored: StoredValues) -> Stat
     bare = msgspec.structs.replace(header, end=None, timeline=0, damage=None)
     journal = _journal(bare, read, stored)
     began = [record.seq for record in journal if isinstance(record, TimelineRecord)]
-    first = next((record for record in journal if not isinstance(record, DamagedRecord)), None)
+    first = next((record for record in journal if not isinstance(record, DamagedRecord | DroppedRecord)), None)
     created_at = header.created_at
     if created_at <= _UNKNOWN and first is not None:
         created_at = first.recorded_at

@@ -16,11 +16,11 @@ from holdfast.codec import frames
 from holdfast.engine.clock import SYSTEM_CLOCK
 from holdfast.engine.lease import new_holder
 from holdfast.engine.opening import acquire_now
-from holdfast.engine.reading import Frames, decoded, require_intact
+from holdfast.engine.reading import Frames
+from holdfast.engine.rewriting import all_records, own_frames, rewriting
 from holdfast.engine.writer import Writer
 from holdfast.errors import StateCorrupted
-from holdfast.journal.timeline import intact
-from holdfast.model import FORMAT_VERSION, End, Lease, StateHeader
+from holdfast.model import FORMAT_VERSION, Lease, StateHeader
 
 _ALL = 1 << 62
 
@@ -65,13 +65,8 @@ def _owners_first(headers: Sequence[StateHeader]) -> tuple[StateHeader, ...]:
     return tuple(sorted(headers, key=lambda header: len(header.bases)))
 
 
-def _own(header: StateHeader, read: Frames) -> Frames:
-    last = header.bases[-1].last if header.bases else 0
-    return [(seq, frame) for seq, frame in read if seq > last]
-
-
 def _old_in(backend: StateBackend, header: StateHeader) -> int:
-    own = _own(header, backend.read(header.state_id))
+    own = own_frames(header, backend.read(header.state_id))
     return sum(len(frame) > 4 and not frames.is_newest(frame) for _, frame in own)
 
 
@@ -106,21 +101,17 @@ def _rewritten(backend: StateBackend, stored: StoredValues, lease: Lease, rewrit
     header = backend.find_state(lease.state_id)
     assert header is not None, "it is leased"
     read = backend.read(header.state_id)
-    require_intact(header, read)
-    own = _own(header, read)
+    records = all_records(header, read, stored)
+    own = own_frames(header, read)
     cipher = stored.record_cipher(header.state_id)
     link = _link_before(header, read, rewritten)
     owner = frames.first_link(header.state_id)
-    records = list(intact(decoded(header, read, stored)))
     bodies: list[bytes] = []
     for (seq, frame), record in zip(own, records[len(read) - len(own) :], strict=True):
         body, link = frames.to_frame(record, link, owner, cipher if frames.is_sealed(frame) else None)
         bodies.append(body)
         rewritten[header.state_id, seq, frame] = link
-    end = End(header.position, link) if read else None
-    changed = msgspec.structs.replace(header, version=FORMAT_VERSION, end=end)
-    update = StateUpdate(at=SYSTEM_CLOCK.now(), header=changed, releases=True)
-    return Append(lease, own[0][0] if own else 1, bodies, update)
+    return rewriting(lease, header, own[0][0] if own else 1, bodies, link if read else None, FORMAT_VERSION)
 
 
 def _link_before(header: StateHeader, read: Frames, rewritten: Rewritten) -> int:

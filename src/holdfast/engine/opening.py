@@ -6,14 +6,15 @@ import asyncio
 
 import msgspec
 
-from holdfast.backends.contract import Claim, Grant, StateUpdate
+from holdfast.backends.contract import Append, Claim, Grant, StateUpdate
 from holdfast.codec import frames
 from holdfast.engine.lease import takeover
 from holdfast.engine.live import LiveState
 from holdfast.engine.reading import read_history
 from holdfast.engine.writer import Writer
-from holdfast.errors import LeaseHeld, StateCorrupted
-from holdfast.model import End, StateHeader, StateMetadata, StateStatus
+from holdfast.errors import LeaseHeld, StateCorrupted, TimelineDropped
+from holdfast.journal.new_timeline import require_not_dropped
+from holdfast.model import End, Lease, StateHeader, StateMetadata, StateStatus
 from holdfast.model.interrupts import ROLLED_BACK
 
 RETRY_S = 0.05
@@ -75,9 +76,10 @@ def take_lease(live: LiveState) -> None:
         if claim.bodies:
             # The chain goes on from the bytes that were written: made again they may differ, after a change of keys.
             live.replace_history(live.history, frames.link_of(claim.bodies[-1]))
-    elif not live.is_stored or grant.header.position != live.history.position:
+    elif not live.is_stored or _is_other(grant.header, live):
         live.header = grant.header
         live.replace_history(*read_history(grant.header, writer.backend.read(live.state_id), live.stored))
+        _require_next_timeline(live, grant.lease)
     live.begin_writing(grant.lease)
     if live.brought_along and grant.is_new:
         live.put_contents(live.brought_along)
@@ -86,6 +88,23 @@ def take_lease(live: LiveState) -> None:
         live.write_update(StateUpdate(at=live.clock.now(), status=StateStatus.RUNNING, metadata=metadata))
     if live.next_timeline is not None:
         live.begin_timeline(live.next_timeline)
+
+
+def _is_other(header: StateHeader, live: LiveState) -> bool:
+    """Whether others have written to a state since it was read: more records, or others in the same places."""
+    return header.position != live.history.position or header.end != live.header.end
+
+
+def _require_next_timeline(live: LiveState, lease: Lease) -> None:
+    """Raises TimelineDropped where a cleanup has dropped what the state was loaded to go on from."""
+    if live.next_timeline is None:
+        return
+    try:
+        require_not_dropped(live.history, live.next_timeline.base, live.next_timeline.parts)
+    except TimelineDropped:
+        update = StateUpdate(at=live.clock.now(), releases=True)
+        live.writer.backend.append((Append(lease, live.history.position + 1, (), update),))
+        raise
 
 
 def without_stop(metadata: StateMetadata) -> StateMetadata:

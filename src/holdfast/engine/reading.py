@@ -150,7 +150,15 @@ class JournalReader:
 
     def history(self) -> tuple[History, int]:
         """The whole of it, as it stands now."""
-        return read_history(self.header, self._backend.read(self.header.state_id), self._stored)
+        try:
+            return read_history(self.header, self._backend.read(self.header.state_id), self._stored)
+        except StateCorrupted:
+            # A cleanup may have rewritten it since its header was read.
+            header = self._backend.find_state(self.header.state_id)
+            if header is None or header.end == self.header.end:
+                raise
+        self.header = header
+        return read_history(header, self._backend.read(header.state_id), self._stored)
 
     def window(self, after: int, limit: int) -> list[Record]:
         """Some records behind a position. Raises StateCorrupted where one of them is damaged."""

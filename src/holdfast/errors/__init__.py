@@ -7,7 +7,9 @@ HoldfastError
 │  ├─ UnknownAddress       no event stands at that address
 │  ├─ AmbiguousAddress     the text means several events
 │  ├─ UnknownTimeline      the state has no timeline of that number
+│  │  └─ TimelineDropped   a cleanup has dropped records of it
 │  ├─ UnknownCheckpoint    no checkpoint of the state stands there
+│  │  └─ CheckpointDropped a cleanup has dropped it, or what stood before it
 │  ├─ WrongReplacement     a result is to be replaced by a value of another type
 │  ├─ OnceAgain            what is declared once and recorded would be executed again
 │  ├─ RolledBack           what the run had done was undone
@@ -102,6 +104,7 @@ from holdfast.errors.usage import (
     AgentNotFound,
     AmbiguousAddress,
     ArtifactsShared,
+    CheckpointDropped,
     ConfigurationError,
     ConfigurationProblem,
     ContentChanged,
@@ -116,6 +119,7 @@ from holdfast.errors.usage import (
     OnceAgain,
     RolledBack,
     StateMismatch,
+    TimelineDropped,
     UnknownAddress,
     UnknownCheckpoint,
     UnknownState,
@@ -146,6 +150,7 @@ __all__ = [
     "BackendError",
     "BackendUnavailable",
     "BudgetExceeded",
+    "CheckpointDropped",
     "ConditionFailed",
     "ConfigurationError",
     "ConfigurationProblem",
@@ -182,6 +187,7 @@ __all__ = [
     "StoreDamaged",
     "StoreFull",
     "StoreNotWritable",
+    "TimelineDropped",
     "UnknownAddress",
     "UnknownCheckpoint",
     "UnknownState",

@@ -122,6 +122,26 @@ class UnknownCheckpoint(UsageError):
         )
 
 
+class TimelineDropped(UnknownTimeline):
+    """A cleanup has dropped records of that timeline."""
+
+    def __str__(self) -> str:
+        return (
+            f"Timeline {self.number!r} of state {self.state_id!r} is not whole any more: a cleanup has dropped records "
+            f"that only earlier timelines had. Look at its current one, {self.known!r}, or at a backup from before."
+        )
+
+
+class CheckpointDropped(UnknownCheckpoint):
+    """A cleanup has dropped that checkpoint, or records that stood before it."""
+
+    def __str__(self) -> str:
+        return (
+            f"The checkpoint at position {self.position!r} of state {self.state_id!r} cannot be gone back to: a "
+            "cleanup has dropped it, or what stood before it. Run on from an event, or look at a backup from before."
+        )
+
+
 class WrongReplacement(UsageError):
     """The value that is to stand in place of a recorded result is of another type than that."""
 

@@ -22,12 +22,13 @@ import msgspec
 from holdfast.errors import StateCorrupted
 from holdfast.journal.address import is_top_level
 from holdfast.journal.lifecycle import event_may_become
-from holdfast.journal.timeline import Sieve, TimelineIndex, Verdict, intact, require_whole
+from holdfast.journal.timeline import Sieve, TimelineIndex, Verdict, first_lost, intact, require_whole
 from holdfast.model import (
     Checkpoint,
     CheckpointNote,
     CheckpointRecord,
     DamagedRecord,
+    DroppedRecord,
     EventRecord,
     ExecutionStatus,
     Part,
@@ -135,6 +136,8 @@ class History:
             elif type(record) is DamagedRecord:
                 # Whatever started there, it was not a later start than its number.
                 next_order = max(next_order, record.seq + 1)
+            elif type(record) is DroppedRecord:
+                next_order = max(next_order, record.order + 1)
         self.next_order = next_order
 
     def _extend(self, records: Iterable[Record | DamagedRecord]) -> None:
@@ -184,10 +187,28 @@ class History:
             self.timelines.add(record)
             self._read(record.parts)
             return
+        if type(record) is DroppedRecord:
+            self._pass_over(record)
+            return
         self._index(record)
         self.journal.append(record)
         if self.records is not self.journal:
             self.records.append(record)
+
+    def _pass_over(self, record: DroppedRecord) -> None:
+        """Take up what belongs to no timeline: from here on the records of this one are not all of the journal."""
+        if self.records is self.journal:
+            self.records = cast("list[Record]", self.journal.copy())
+        self.journal.append(record)
+        self.next_order = max(self.next_order, record.order + 1)
+
+    def dropped(self) -> list[DroppedRecord]:
+        """What cleanups have left of records, on whatever timeline these were."""
+        return [record for record in self.journal if type(record) is DroppedRecord]
+
+    def is_whole(self, parts: Sequence[Part], began: int) -> bool:
+        """Whether nothing was dropped of a timeline made of these parts, which began with the record of that number."""
+        return first_lost(self.dropped(), parts, began) is None
 
     def _index(self, record: Record) -> None:
         if type(record) is EventRecord:

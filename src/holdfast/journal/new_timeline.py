@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from holdfast.errors import AmbiguousAddress, UnknownAddress, UnknownCheckpoint, UnknownTimeline
+from holdfast.errors import (
+    AmbiguousAddress,
+    CheckpointDropped,
+    TimelineDropped,
+    UnknownAddress,
+    UnknownCheckpoint,
+    UnknownTimeline,
+)
 from holdfast.journal.address import matching, nearest, nearest_ends
 from holdfast.journal.history import History
 from holdfast.journal.timeline import cut_before, cut_behind
@@ -72,11 +81,23 @@ def find_event(history: History, text: str) -> EventRecord:
 
 
 def on_timeline(history: History, number: int | None) -> History:
-    """The history on one of its timelines, the current one if none is named. Raises UnknownTimeline."""
+    """The history on one of its timelines, the current one if none is named.
+
+    Raises UnknownTimeline, and TimelineDropped where a cleanup has dropped some of it.
+    """
     known = history.timelines.current
-    if number is not None and not 1 <= number <= known:
+    if number is None or number == known:
+        return history
+    if not 1 <= number <= known:
         raise UnknownTimeline(number, history.state_id, known)
-    return history if number is None else history.on_timeline(number)
+    require_not_dropped(history, number, history.parts(number))
+    return history.on_timeline(number)
+
+
+def require_not_dropped(history: History, base: int, parts: Sequence[Part]) -> None:
+    """Raises TimelineDropped where a cleanup has dropped some of these parts of a timeline."""
+    if not history.is_whole(parts, history.timelines.began(base)):
+        raise TimelineDropped(base, history.state_id, history.timelines.current)
 
 
 def from_event(
@@ -97,13 +118,18 @@ def from_record(
 
 
 def from_checkpoint(history: History, position: int) -> NewTimeline:
-    """Go on from a checkpoint, on whatever timeline it stands. Raises UnknownCheckpoint."""
+    """Go on from a checkpoint, on whatever timeline it stands. Raises UnknownCheckpoint, CheckpointDropped."""
     known = history.checkpoints()
     found = next((checkpoint for checkpoint in known if checkpoint.position == position), None)
+    if found is None and any(record.seq == position for record in history.dropped()):
+        raise CheckpointDropped(position, history.state_id, ())
     if found is None or not found.timeline:
         positions = tuple(checkpoint.position for checkpoint in known if checkpoint.timeline)
         raise UnknownCheckpoint(position, history.state_id, positions)
-    return NewTimeline(base=found.timeline, parts=cut_behind(history.parts(found.timeline), position))
+    parts = cut_behind(history.parts(found.timeline), position)
+    if not history.is_whole(parts, history.timelines.began(found.timeline)):
+        raise CheckpointDropped(position, history.state_id, ())
+    return NewTimeline(base=found.timeline, parts=parts)
 
 
 def from_end(history: History, number: int | None = None) -> NewTimeline:

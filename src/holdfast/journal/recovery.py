@@ -1,7 +1,8 @@
 """What of a damaged journal can be gone on from: the timeline that ends right before the damage.
 
 A journal up to any of its records is the journal of a run that was stopped there. So whatever is damaged, what stands
-before it is sound, and a new timeline that keeps just that goes on as a crash at that place would have.
+before it is sound, and a new timeline that keeps just that goes on as a crash at that place would have. Of a state that
+was compacted some of what stood before is gone: there it is gone on from before the first of that.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.journal.new_timeline import NewTimeline
-from holdfast.journal.timeline import TimelineIndex, cut_behind
-from holdfast.model import DamagedRecord, EventRecord, Part, Record, TimelineRecord
+from holdfast.journal.timeline import TimelineIndex, cut_behind, first_lost
+from holdfast.model import DamagedRecord, DroppedRecord, DropReason, EventRecord, Part, Record, TimelineRecord
 
 Journal = Sequence[Record | DamagedRecord]
 
@@ -54,10 +55,30 @@ def recovery_of(journal: Journal, timeline: int) -> Recovery | None:
     kept = cut_behind(parts, first - 1)
     while again := _first_damaged(journal, kept):
         kept = cut_behind(kept, again - 1)
+    lost = _first_lost(journal, kept, index.began(base), first)
+    if lost:
+        kept = cut_behind(kept, lost - 1)
     begins = bool(kept) and kept[0].first == 1
     new = NewTimeline(base=base, parts=kept if begins else ())
-    given_up = tuple(record for record in journal[first:] if type(record) is EventRecord)
+    given_up = tuple(record for record in journal[lost or first :] if type(record) is EventRecord)
     return Recovery(new, index.current + 1, first, given_up)
+
+
+def _first_lost(journal: Journal, parts: Sequence[Part], began: int, damaged: int) -> int:
+    """The number of the first record in these parts that a cleanup has dropped and that is missed here, or 0.
+
+    What was dropped because later records say the same is missed where these may be among what is damaged. They stand
+    before the next timeline, since what was dropped was of the one that was the current one then.
+    """
+    dropped = [record for record in journal if type(record) is DroppedRecord]
+    began_at = [record.seq for record in journal if type(record) is TimelineRecord]
+    lost = first_lost(dropped, parts, began)
+    for record in dropped:
+        is_intermediate = record.why is DropReason.INTERMEDIATE and (lost is None or record.seq < lost.seq)
+        end = next((seq for seq in began_at if seq > record.timeline), len(journal) + 1)
+        if is_intermediate and damaged < end and any(part.first <= record.seq <= part.last for part in parts):
+            return record.seq
+    return 0 if lost is None else lost.seq
 
 
 def _current_parts(journal: Journal, timeline: int) -> tuple[Part, ...] | None:

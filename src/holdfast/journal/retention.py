@@ -1,7 +1,8 @@
 """Which states a cleanup deletes, and why; and why the others stay. Pure: it is told what time it is.
 
 A state is first looked at by itself: damage, a process that runs it, its status and its tags speak against deleting it
-(``candidate``). What is left is then decided together, since the rules count and add up (``decide``).
+(``candidate``). What is left is then decided together, since the rules count and add up (``decide``). Of the states
+that stay, those are told that are old enough to lose records which are not needed any more (``reductions``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from holdfast.journal.room import RoomLeft
 from holdfast.model import Retention, Room, StateHeader, StateStatus
 
 WITHIN_LIMITS = "within the limits"
+DAMAGED = "damaged"
+BEING_RUN = "being run"
+SHARED = "shares records with other states"
+NOTHING_TO_DROP = "nothing to drop"
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +35,12 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     room: Room
     stays: str | None
     """What speaks against deleting it, whatever the limits say."""
+    timeline: int = 0
+    """The record that began its current timeline; 0 where it has only been on one."""
+    is_asked_for: bool = True
+    """Whether its tags let records of it go."""
+    left_whole: str | None = None
+    """What speaks against dropping records of it, however old it is."""
 
     def is_still(self, header: StateHeader) -> bool:
         """Whether a header that was read later is that of the same state, with nothing new in it."""
@@ -59,22 +70,34 @@ def candidate(header: StateHeader, room: Room, retention: Retention, *, is_held:
         pipeline=header.metadata.pipeline_name,
         room=room,
         stays=_stays(header, retention, is_held=is_held),
+        timeline=header.timeline,
+        is_asked_for=_tags_against(header, retention) is None,
+        left_whole=_in_the_way(header, is_held=is_held) or (SHARED if header.bases else None),
     )
 
 
-def _stays(header: StateHeader, retention: Retention, *, is_held: bool) -> str | None:
+def _in_the_way(header: StateHeader, *, is_held: bool) -> str | None:
+    return DAMAGED if header.damage is not None else BEING_RUN if is_held else None
+
+
+def _tags_against(header: StateHeader, retention: Retention) -> str | None:
     tags = header.metadata.tags
     kept_by = [tag for tag in tags if tag in retention.keep_tags]
     missing = sorted(tag for tag in retention.tags if tag not in tags)
-    if header.damage is not None:
-        return "damaged"
-    if is_held:
-        return "being run"
     if kept_by:
         return f"tagged {kept_by[0]!r}"
+    return f"not tagged {missing[0]!r}" if missing else None
+
+
+def _stays(header: StateHeader, retention: Retention, *, is_held: bool) -> str | None:
+    against = _tags_against(header, retention)
+    if (in_the_way := _in_the_way(header, is_held=is_held)) is not None:
+        return in_the_way
+    if against is not None and against.startswith("tagged"):
+        return against
     if header.status not in retention.statuses:
         return f"not asked for: {header.status}" if header.status == StateStatus.COMPLETED else _unfinished(header)
-    return f"not tagged {missing[0]!r}" if missing else None
+    return against
 
 
 def _unfinished(header: StateHeader) -> str:
@@ -147,6 +170,53 @@ def _with_room(candidates: Sequence[Candidate], decisions: dict[str, Decision]) 
         freed = left.delete(each.room) if decision.goes else 0
         decided.append(Decision(each, decision.goes, decision.reason, freed))
     return decided
+
+
+class Reduction(msgspec.Struct, frozen=True):
+    """A state that is to lose the records that are not needed any more, and why."""
+
+    candidate: Candidate
+    compacts: bool
+    """False: only earlier timelines go."""
+    reason: str
+
+
+def reductions(
+    decisions: Sequence[Decision], retention: Retention, now: datetime
+) -> tuple[list[Reduction], Counter[str]]:
+    """The states that are to lose records, in the order given; and of the rest that is old enough why it does not.
+
+    What shares records with another state that stays is left alone: those of the other go on from them.
+    """
+    staying = [decision.candidate for decision in decisions if not decision.goes]
+    shared = {each.key for candidate in staying for each in candidate.room.shared}
+    found: list[Reduction] = []
+    left_whole: Counter[str] = Counter()
+    for each in staying:
+        reduction = _reduction(each, retention, now)
+        if reduction is None:
+            continue
+        why = each.left_whole or (SHARED if each.room.key in shared else None)
+        if why is None and not reduction.compacts and not each.timeline:
+            why = NOTHING_TO_DROP
+        if why is None:
+            found.append(reduction)
+        else:
+            left_whole[why] += 1
+    return found, left_whole
+
+
+def _reduction(each: Candidate, retention: Retention, now: datetime) -> Reduction | None:
+    age = now - each.updated_at
+    if not each.is_asked_for:
+        return None
+    after = retention.compact_after
+    if after is not None and each.status is StateStatus.COMPLETED and age > after:
+        return Reduction(each, True, f"completed, and not changed for more than {_length(after)}")
+    after = retention.prune_after
+    if after is not None and age > after:
+        return Reduction(each, False, f"earlier timelines, not changed for more than {_length(after)}")
+    return None
 
 
 def _length(age: timedelta) -> str:

@@ -15,7 +15,15 @@ from collections.abc import Iterable
 
 from holdfast.journal.address import SEPARATOR, is_top_level, unescape
 from holdfast.journal.usage import MODEL_CALL, recorded_usage
-from holdfast.model import CheckpointRecord, EventRecord, ExecutionStatus, Record, StateStatus, fingerprint
+from holdfast.model import (
+    CheckpointRecord,
+    DroppedRecord,
+    EventRecord,
+    ExecutionStatus,
+    Record,
+    StateStatus,
+    fingerprint,
+)
 from holdfast.model.budget import Budget
 from holdfast.model.usage import counted, readable_cost
 
@@ -169,6 +177,8 @@ def running_s(records: Iterable[Record]) -> float:
     total = began = ended = 0.0
     before: Record | None = None
     for record in records:
+        if isinstance(record, DroppedRecord):
+            continue
         if before is None or record.seq != before.seq + 1 or _stops(before):
             total += max(0.0, ended - began)
             took = record.duration_s if type(record) is EventRecord else 0.0

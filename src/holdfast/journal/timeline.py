@@ -19,6 +19,7 @@ from holdfast.errors import StateCorrupted
 from holdfast.journal.address import SEPARATOR
 from holdfast.model import (
     DamagedRecord,
+    DroppedRecord,
     EventRecord,
     ExecutionStatus,
     Part,
@@ -61,7 +62,9 @@ class Sieve:
             return Verdict.DROPPED
         if type(record) is EventRecord:
             return self._judge_event(record, part.below)
-        if type(record) is TimelineRecord or (type(record) is StorageRecord and 0 < part.below <= record.order):
+        if type(record) is StorageRecord and 0 < part.below <= record.order:
+            return Verdict.DROPPED
+        if type(record) is TimelineRecord or type(record) is DroppedRecord:
             return Verdict.DROPPED
         return Verdict.BELONGS
 
@@ -110,6 +113,22 @@ def cut_behind(parts: Iterable[Part], position: int) -> tuple[Part, ...]:
     return tuple(Part(part.first, min(part.last, position), part.below) for part in parts if part.first <= position)
 
 
+def first_lost(dropped: Iterable[DroppedRecord], parts: Sequence[Part], began: int) -> DroppedRecord | None:
+    """The first of the dropped records that a timeline made of these parts had; None where it is whole.
+
+    ``began`` is the number of the record that began the timeline. One that was the current one when the records were
+    dropped, or has begun since, does without them.
+    """
+    for record in dropped:
+        if record.timeline > began and any(_has(part, record) for part in parts):
+            return record
+    return None
+
+
+def _has(part: Part, record: DroppedRecord) -> bool:
+    return part.first <= record.seq <= part.last and (not part.below or record.order < part.below)
+
+
 def require_whole(state_id: str, record: TimelineRecord) -> None:
     """Raises StateCorrupted where the parts of a timeline are not stretches of what stands before it, in order."""
     reached = 0
@@ -139,6 +158,11 @@ class TimelineIndex:
     def current(self) -> int:
         """The number of the current timeline."""
         return len(self._began)
+
+    def began(self, number: int) -> int:
+        """The number of the record that began a timeline; 0 for the first of a state."""
+        record = self._began[number - 1]
+        return 0 if record is None else record.seq
 
     def number_at(self, position: int) -> int:
         """The number of the timeline that a record stands on; 0 for what a fork has from others."""

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final
 
 from holdfast.journal.address import SEPARATOR
-from holdfast.model import EventRecord, EventType, ExecutionStatus, Record
+from holdfast.model import DroppedRecord, EventRecord, EventType, ExecutionStatus, Record
 from holdfast.model.usage import ModelUsage, Usage, UsageTotals
 
 MODEL_CALL: Final = f"{SEPARATOR}{EventType.LLM_CALL}"
@@ -27,15 +27,23 @@ def recorded_usage(record: EventRecord) -> Usage | None:
     return None if record.details is None else record.details.usage
 
 
+def counted_usage(record: Record) -> Usage | None:
+    """What a record counts for; None where it is not of a model call, or of an attempt that does not count."""
+    if type(record) is DroppedRecord:
+        return record.usage
+    if type(record) is not EventRecord or not record.address.endswith(MODEL_CALL):
+        return None
+    usage = recorded_usage(record)
+    return _NOT_KNOWN if usage is None and record.status is ExecutionStatus.COMPLETED else usage
+
+
 def totals_of(records: Iterable[Record], replayed: ModelUsage = _NOTHING) -> UsageTotals:
     """What the model calls among these records used. ``replayed`` is what replay saved, which is not recorded."""
     used: dict[str, list[Usage]] = {}
     for record in records:
-        if type(record) is EventRecord and record.address.endswith(MODEL_CALL):
-            usage = recorded_usage(record)
-            if usage is not None or record.status is ExecutionStatus.COMPLETED:
-                usage = usage or _NOT_KNOWN
-                used.setdefault(usage.model, []).append(usage)
+        usage = counted_usage(record)
+        if usage is not None:
+            used.setdefault(usage.model, []).append(usage)
     whole = _together(list(chain.from_iterable(used.values())))
     return UsageTotals(
         model_calls=whole.calls,

@@ -2,7 +2,8 @@
 
     {"event": {"seq": 3, "address": "research::fetch::tool_call", "status": "completed", …}}
 
-The names are those of ``model/records.py``, and the kinds ``event``, ``checkpoint``, ``storage`` and ``timeline``.
+The names are those of ``model/records.py``, and the kinds ``event``, ``checkpoint``, ``storage``, ``timeline`` and
+``dropped``.
 
 * A field that has its default is left out; so is a value that there is none of, where null is the value None.
 * A record has as many fields as ``_FIELDS`` says, unless the line says otherwise: older records had fewer, and later
@@ -23,7 +24,7 @@ import msgspec
 import ormsgpack
 
 from holdfast.lines.values import MOST_LEVELS, OPTIONS, value_of_text
-from holdfast.model import CheckpointRecord, EventRecord, Record, StorageRecord, TimelineRecord
+from holdfast.model import CheckpointRecord, DroppedRecord, EventRecord, Record, StorageRecord, TimelineRecord
 
 _packb = ormsgpack.packb
 _unpackb = ormsgpack.unpackb
@@ -48,7 +49,7 @@ class _Layout(msgspec.Struct, frozen=True):
     """Of each field what is left out; of one that never is, something that it cannot be."""
 
 
-_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7}
+_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5}
 _FAILURE: Final = ("type_name", "message", "traceback", "value")
 _PART: Final = ("first", "last", "below")
 
@@ -73,6 +74,7 @@ _LAYOUTS: Final = (
     _layout(CheckpointRecord, "checkpoint"),
     _layout(StorageRecord, "storage"),
     _layout(TimelineRecord, "timeline"),
+    _layout(DroppedRecord, "dropped"),
 )
 _BY_TAG: Final = {layout.tag: layout for layout in _LAYOUTS}
 _BY_KIND: Final = {layout.kind: layout for layout in _LAYOUTS}
@@ -95,7 +97,7 @@ def record_of_body(body: bytes, text_of: TextOf) -> tuple[dict[str, Any], int | 
     for name in _ENCODED:
         if name in shown:
             shown[name] = text_of(shown[name])
-    if not isfinite(shown["at"] + shown.get("duration_s", 0.0)):
+    if not isfinite(shown.get("at", 0.0) + shown.get("duration_s", 0.0)):
         raise ValueError("a time in it is none that JSON has")
     for name, show in _SHOWN.items():
         if name in shown:

@@ -24,6 +24,7 @@ from holdfast.model.records import (
     CheckpointRecord,
     DamagedRecord,
     Details,
+    DroppedRecord,
     EventRecord,
     Failure,
     Part,
@@ -32,7 +33,7 @@ from holdfast.model.records import (
     TimelineRecord,
     fingerprint,
 )
-from holdfast.model.retention import Cleanup, Removed, Retention
+from holdfast.model.retention import Cleanup, Compacted, Removed, Retention
 from holdfast.model.retry import BackoffStrategy, RetryConfig, RetryStatistics
 from holdfast.model.room import DiskUse, Room, SharedRoom
 from holdfast.model.schedule import CleanupRun, Schedule
@@ -40,7 +41,16 @@ from holdfast.model.timeline import Checkpoint, Lineage, Timeline
 from holdfast.model.usage import LLMResult, ModelUsage, Usage, UsageTotals
 from holdfast.model.validation import Finding, Mismatch, NotChecked, Outcome, RehearsalReport, Rehearsed
 from holdfast.model.verification import Diagnosis, Migrated, Recovered, Verification
-from holdfast.model.words import Capture, DeterminismLevel, EventType, ExecutionStatus, OnDrift, ReplayMode, StateStatus
+from holdfast.model.words import (
+    Capture,
+    DeterminismLevel,
+    DropReason,
+    EventType,
+    ExecutionStatus,
+    OnDrift,
+    ReplayMode,
+    StateStatus,
+)
 
 __all__ = [
     "FORMAT_VERSION",
@@ -58,6 +68,7 @@ __all__ = [
     "CheckpointTrigger",
     "Cleanup",
     "CleanupRun",
+    "Compacted",
     "Content",
     "CurrentEvent",
     "DamagedRecord",
@@ -68,6 +79,8 @@ __all__ = [
     "Difference",
     "DifferenceKind",
     "DiskUse",
+    "DropReason",
+    "DroppedRecord",
     "End",
     "EventChange",
     "EventNotice",

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.errors import StateCorrupted
 from holdfast.model.checkpoints import CheckpointNote
 from holdfast.model.usage import Usage
-from holdfast.model.words import ExecutionStatus, StateStatus
+from holdfast.model.words import DropReason, ExecutionStatus, StateStatus
 
 
 def fingerprint(encoded: bytes) -> bytes:
@@ -200,7 +200,29 @@ class TimelineRecord(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=Fal
         return datetime.fromtimestamp(self.at, UTC)
 
 
-Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord
+class DroppedRecord(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """Stands in the place of a record that a cleanup has dropped, so that all others keep their numbers.
+
+    It belongs to no timeline: whatever is read off a journal is read without it.
+    """
+
+    seq: int
+    why: DropReason
+    timeline: int = 0
+    """The number of the record that began the timeline which was the current one then. That timeline, and what goes on
+    from it, do without what was dropped; earlier ones are no longer whole where it was theirs."""
+    behind: int = 0
+    """How far the how-manieth start of what was dropped lies behind ``seq``: all of it where it had none."""
+    usage: Usage | None = None
+    """Of an attempt of a model call: what it had used, since that was paid for."""
+
+    @property
+    def order(self) -> int:
+        """The how-manieth start in its state that of the call was."""
+        return self.seq - self.behind
+
+
+Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord | DroppedRecord
 """What is stored."""
 
 

@@ -11,6 +11,7 @@ from holdfast.errors import UsageError
 from holdfast.model.room import DiskUse
 from holdfast.model.words import StateStatus
 
+_TIMES = ("max_age", "compact_after", "prune_after")
 _NUMBERS = ("max_per_pipeline", "max_total_size", "keep_latest")
 _REMEDY = "Give a whole number from 0 on, or None for no such rule."
 
@@ -20,7 +21,9 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
     The rules are about the states of the ``statuses`` that have the ``tags``; all others stay and do not count. A state
     that is being run or is damaged is never deleted by a rule. The oldest is what was created first, as in a listing.
-    Raises UsageError where a setting makes no sense.
+
+    Of what stays, records may go that are not needed any more (``compact_after``, ``prune_after``), whatever its
+    status; ``tags`` and ``keep_tags`` count for that as well. Raises UsageError where a setting makes no sense.
     """
 
     max_age: timedelta | None = None
@@ -30,6 +33,12 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     max_total_size: int | None = None
     """How many bytes all states of the store may take together, also those that the rules are not about; the oldest go
     until it fits. Artifacts do not count."""
+    compact_after: timedelta | None = None
+    """Completed states whose status and metadata did not change for longer keep their results, and what running them on
+    from any event needs. Attempts, waits, checkpoints and earlier timelines go."""
+    prune_after: timedelta | None = None
+    """Of states whose status and metadata did not change for longer, whatever their status, earlier timelines go. The
+    current one stays as it is, and so does the newest checkpoint of a state that is not completed."""
     keep_latest: int = 0
     """Of each pipeline the newest so many stay, whatever the limits say."""
     statuses: Collection[str] = frozenset({StateStatus.COMPLETED})
@@ -40,10 +49,10 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """States that have any of these stay."""
 
     def __post_init__(self) -> None:
-        if not _is_age(self.max_age):
-            raise _senseless(
-                "max_age", self.max_age, "Give a timedelta that is not negative, or None for no such rule."
-            )
+        for field in _TIMES:
+            value = getattr(self, field)
+            if not _is_age(value):
+                raise _senseless(field, value, "Give a timedelta that is not negative, or None for no such rule.")
         for field in _NUMBERS:
             value = getattr(self, field)
             is_missing = value is None and field != "keep_latest"
@@ -57,7 +66,12 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Whether there is no limit, and so nothing that could go."""
-        return self.max_age is None and self.max_per_pipeline is None and self.max_total_size is None
+        return not self.deletes and self.compact_after is None and self.prune_after is None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether there is a limit by which states go."""
+        return self.max_age is not None or self.max_per_pipeline is not None or self.max_total_size is not None
 
 
 def _is_age(value: object) -> bool:
@@ -94,6 +108,17 @@ class Removed(msgspec.Struct, frozen=True):
     """The room that its deletion frees, after that of those before it."""
 
 
+class Compacted(msgspec.Struct, frozen=True):
+    """A state of which a cleanup has dropped records, or would drop them."""
+
+    state_id: str
+    reason: str
+    records: int
+    """How many records went."""
+    bytes: int
+    """How many bytes its records have less than before, with what stands in the places of those that went."""
+
+
 class Cleanup(msgspec.Struct, frozen=True, kw_only=True):
     """What a cleanup has done or, in a dry run, would do."""
 
@@ -101,6 +126,10 @@ class Cleanup(msgspec.Struct, frozen=True, kw_only=True):
     """The states that go, the oldest first."""
     kept: dict[str, int]
     """How many states stay, by reason."""
+    compacted: list[Compacted] = []
+    """The states that stay and lose records, the oldest first."""
+    left_whole: dict[str, int] = {}
+    """Of the states that are old enough to lose records: how many keep all of them, by reason."""
     artifacts: int = 0
     """How many artifacts were collected after that: those that no state names any more."""
     artifact_bytes: int = 0
@@ -117,5 +146,5 @@ class Cleanup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def freed(self) -> int:
-        """How many bytes the removed states took."""
-        return sum(each.bytes for each in self.removed)
+        """How many bytes the removed states took, and those records that others have lost."""
+        return sum(each.bytes for each in self.removed) + sum(each.bytes for each in self.compacted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 
 class EventType(StrEnum):
@@ -46,6 +46,15 @@ class StateStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+
+
+class DropReason(IntEnum):
+    """Why a cleanup has dropped a record."""
+
+    SUPERSEDED = 1
+    """It was of an earlier timeline."""
+    INTERMEDIATE = 2
+    """It was of the current timeline of a completed state, and later ones of that say all that is needed."""
 
 
 class ReplayMode(StrEnum):

@@ -139,6 +139,9 @@ class CrashingBackend(StateBackend):
     def delete_states(self, leases: Sequence[Lease]) -> list[bool]:
         return self.write(lambda: self._backend.delete_states(leases))
 
+    def rewrite(self, appends: Sequence[Append]) -> None:
+        self.write(lambda: self._backend.rewrite(appends))
+
     def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
         self.require_alive()
         return self._backend.measure(state_ids)

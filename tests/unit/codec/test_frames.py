@@ -21,6 +21,7 @@ from holdfast.codec.frames import (
     from_frames,
     is_intact,
     link_of,
+    relinked,
     to_frame,
 )
 from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
@@ -128,6 +129,20 @@ def content(frame: bytes) -> bytes:
 def test_a_journal_comes_back_as_it_was_written() -> None:
     assert RECORDS == read(FRAMES)
     assert [type(record) for record in RECORDS] == [type(record) for record in read(FRAMES)]
+
+
+@pytest.mark.parametrize("first", [FRAMES[0][1], SEALED[0][1]], ids=["plain", "sealed"])
+def test_a_frame_that_follows_another_one_is_the_same_but_for_its_chain(first: bytes) -> None:
+    frame, link = relinked(first, 77)
+    assert (first[4:], link) == (frame[4:], link_of(frame))
+    assert (first, link_of(first)) == relinked(frame, first_link("kelp-42"))
+
+
+def test_frames_of_the_oldest_format_follow_another_one_as_well() -> None:
+    old = checked(b"\x01" + content(FRAMES[0][1])[1:], 5)
+    frame, link = relinked(old, 77)
+    assert checked(old[4:], 77) == frame
+    assert link_of(frame) == link
 
 
 def test_an_empty_journal_has_no_records() -> None:

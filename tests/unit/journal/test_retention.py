@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Retention, Room, SharedRoom, StateHeader, StateMetadata, StateStatus, UsageError
-from holdfast.journal.retention import Decision, candidate, decide
+from holdfast import Base, Retention, Room, SharedRoom, StateHeader, StateMetadata, StateStatus, UsageError
+from holdfast.journal.retention import Decision, candidate, decide, reductions
 from holdfast.journal.room import RoomLeft
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -139,6 +139,8 @@ def test_what_is_kept_of_a_state_that_was_deleted_before_counts() -> None:
     [
         ({"max_age": -DAY}, "max_age"),
         ({"max_age": 30}, "max_age=30"),
+        ({"compact_after": -DAY}, "compact_after"),
+        ({"prune_after": 7}, "prune_after=7"),
         ({"max_per_pipeline": -1}, "max_per_pipeline=-1"),
         ({"max_total_size": 1.5}, "max_total_size=1.5"),
         ({"keep_latest": True}, "keep_latest=True"),
@@ -159,3 +161,59 @@ def test_a_setting_that_makes_no_sense_is_refused(given: dict[str, Any], told: s
 )
 def test_an_age_is_said_as_people_say_it(age: timedelta, told: str) -> None:
     assert f"not changed for more than {told}" == decided([header(99)], max_age=age)["s99"].reason
+
+
+def reduced(
+    headers: list[StateHeader], held: tuple[str, ...] = (), shared: dict[str, str] | None = None, **given: Any
+) -> tuple[dict[str, tuple[bool, str]], dict[str, int]]:
+    """The states that lose records, whether they are compacted, and why; and why others do not."""
+    retention = Retention(**given)
+    rooms = {fork: Room(fork, 100, (SharedRoom(parent, 3, 50),)) for fork, parent in (shared or {}).items()}
+    candidates = [
+        candidate(each, rooms.get(each.state_id, Room(each.state_id, 100)), retention, is_held=each.state_id in held)
+        for each in headers
+    ]
+    found, left_whole = reductions(decide(candidates, retention, NOW), retention, NOW)
+    return {each.candidate.state_id: (each.compacts, each.reason) for each in found}, dict(left_whole)
+
+
+def test_what_is_completed_and_old_is_compacted_and_the_rest_is_pruned() -> None:
+    headers = [
+        header(1, timeline=4),
+        header(3, timeline=4),
+        header(8, timeline=4, status=StateStatus.FAILED),
+        header(9),
+    ]
+    compacted, pruned = (
+        "completed, and not changed for more than 5 days",
+        "earlier timelines, not changed for more than 2 days",
+    )
+    expected = {"s9": (True, compacted), "s8": (False, pruned), "s3": (False, pruned)}
+    assert (expected, {}) == reduced(headers, compact_after=5 * DAY, prune_after=2 * DAY)
+    assert ({}, {"nothing to drop": 1}) == reduced([header(9)], prune_after=DAY)
+    assert ({}, {}) == reduced(headers, compact_after=10 * DAY, prune_after=10 * DAY)
+
+
+def test_records_stay_of_what_is_held_damaged_shared_or_kept_by_its_tags() -> None:
+    fork = header(7, bases=(Base("s8", 3),))
+    headers = [header(5), header(6, damage="torn"), fork, header(8), header(9, tags=["gold"])]
+    found = reduced(headers, ("s5",), {"s7": "s8"}, compact_after=DAY, keep_tags=["gold"])
+    assert ({}, {"being run": 1, "damaged": 1, "shares records with other states": 2}) == found
+
+
+def test_a_fork_that_is_deleted_keeps_no_records_back() -> None:
+    headers = [header(1, bases=(Base("s2", 3),), status=StateStatus.FAILED), header(2)]
+    found, _ = reduced(headers, (), {"s1": "s2"}, compact_after=DAY, max_age=timedelta(0), statuses=["failed"])
+    assert {"s2"} == set(found)
+
+
+def test_statuses_and_what_is_latest_are_about_deleting_alone() -> None:
+    found, _ = reduced([header(3)], compact_after=DAY, keep_latest=5, statuses=["failed"])
+    assert {"s3"} == set(found)
+    assert {} == reduced([header(3)], compact_after=DAY, tags=["other"])[0]
+
+
+def test_a_time_alone_is_a_limit() -> None:
+    assert not Retention(compact_after=DAY).is_empty
+    assert not Retention(prune_after=DAY).is_empty
+    assert not Retention(prune_after=DAY).deletes

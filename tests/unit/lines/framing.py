@@ -8,8 +8,11 @@ import msgspec
 
 from holdfast.codec.values import encode
 from holdfast.model import (
+    CheckpointNote,
     CheckpointRecord,
     Details,
+    DroppedRecord,
+    DropReason,
     EventRecord,
     ExecutionStatus,
     Failure,
@@ -75,11 +78,16 @@ RECORDS: dict[str, Record] = {
     ),
     "a checkpoint": CheckpointRecord(8, StateStatus.PAUSED, 5.0, '{"tags":["x","ä"],"custom":{"score":0.5}}'),
     "a checkpoint with other JSON": CheckpointRecord(8, StateStatus.PAUSED, 5.0, '{"score": 1e400, "score": NaN}'),
+    "a checkpoint of a policy": CheckpointRecord(
+        8, StateStatus.RUNNING, 5.0, "", CheckpointNote("every_n_steps", "ä::tool_call", 12, 0.5, 4.0)
+    ),
     "a value in the storage": StorageRecord(9, "k", 2.0, encode({"a": [1, 2]}), ("sha256:" + "1" * 64,), True, 4),
     "a value None in the storage": StorageRecord(9, "k", 2.0, encode(None), behind=1),
     "a deleted key": StorageRecord(10, "k", 4.0, None, behind=1),
     "a timeline": TimelineRecord(11, 6.0, 2, 1, (Part(1, 4, 0), Part(6, 8, 3)), "a::tool_call", "other"),
     "a timeline without parts": TimelineRecord(12, 6.0, 1, 1),
+    "one that was dropped": DroppedRecord(13, DropReason.SUPERSEDED, 11, 4),
+    "a dropped model call": DroppedRecord(14, DropReason.INTERMEDIATE, usage=Usage(1200, 0.03, "laminaria-2")),
 }
 
 
@@ -93,7 +101,10 @@ def framed(body: bytes, version: int = 3, owner: str = OWNER, chain: bytes = CHA
 
 def frame_of_record(record: Record, version: int = 3, owner: str = OWNER) -> bytes:
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(record))
-    if isinstance(record, EventRecord) and record.details is None:
+    is_short = (isinstance(record, EventRecord) and record.details is None) or (
+        isinstance(record, CheckpointRecord) and record.note is None
+    )
+    if is_short:
         fields = fields[:-1]
     return framed(msgspec.msgpack.encode(fields), version, owner)
 

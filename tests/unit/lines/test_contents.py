@@ -18,6 +18,8 @@ from holdfast.lines import LineDamaged, content_of, frame_of, from_line, to_line
 from holdfast.lines.records import _BY_KIND
 from holdfast.model import (
     CheckpointRecord,
+    DroppedRecord,
+    DropReason,
     EventRecord,
     ExecutionStatus,
     Failure,
@@ -26,6 +28,7 @@ from holdfast.model import (
     StateStatus,
     StorageRecord,
     TimelineRecord,
+    Usage,
 )
 
 THOROUGH = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,6 +70,11 @@ GENERATED = st.one_of(
         ),
         *(TEXT, TEXT),
     ),
+    built(
+        DroppedRecord,
+        *(NUMBERS, st.sampled_from(DropReason), NUMBERS, NUMBERS),
+        st.none() | st.builds(Usage, NUMBERS, TIMES, TEXT),
+    ),
 )
 
 
@@ -86,8 +94,9 @@ def shown(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_kind_of_record_is_readable(name: str, version: int) -> None:
     content = assert_exact(frame_of_record(RECORDS[name], version))
-    # Only events with details say how many fields they have, as that is more than most.
-    number = ["fields"] if getattr(RECORDS[name], "details", None) else []
+    # Only events with details, and checkpoints with a note, say how many fields they have, as that is more than at first.
+    is_longer = getattr(RECORDS[name], "details", None) or getattr(RECORDS[name], "note", None)
+    number = ["fields"] if is_longer else []
     assert ["record", *number, "chain", "version"] == list(content)
     assert ("1f2e3d4c", version) == (content["chain"], content["version"])
     assert "$encoded" not in json.dumps(content)
@@ -230,7 +239,7 @@ def test_any_body_comes_back_exactly(body: bytes, version: int) -> None:
 
 
 @THOROUGH
-@given(st.integers(1, 4), st.lists(MSGPACK, max_size=16))
+@given(st.integers(1, 5), st.lists(MSGPACK, max_size=16))
 def test_any_fields_come_back_exactly(tag: int, fields: list[Any]) -> None:
     assert_exact(framed(ormsgpack.packb([tag, *fields])))
 
@@ -245,7 +254,7 @@ def test_a_frame_of_which_a_byte_is_changed_comes_back_exactly(record: Record, d
 
 def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
     """What a line leaves out is read as this. Change nothing here; only add a field that is new at the end."""
-    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7} == {
+    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5} == {
         kind: layout.count for kind, layout in _BY_KIND.items()
     }
     expected = {
@@ -258,9 +267,10 @@ def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
             **{name: [] for name in ("causes", "artifacts")},
             "beside": -1,
         },
-        "checkpoint": {},
+        "checkpoint": {"note": None},
         "storage": {"value": None, "artifacts": [], "is_artifact": False, "behind": 0},
         "timeline": {"parts": [], "address": "", "forked_from": ""},
+        "dropped": {"timeline": 0, "behind": 0, "usage": None},
     }
     assert expected == {kind: layout.defaults for kind, layout in _BY_KIND.items()}
     assert ("type_name", "message", "traceback", "value") == Failure.__struct_fields__

@@ -15,7 +15,6 @@ from holdfast.model import (
     EventType,
     ExecutionStatus,
     Holder,
-    Record,
     ReplayMode,
     StateHeader,
     StateMetadata,
@@ -69,7 +68,7 @@ EVENT = EventRecord(
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_a_record_knows_when_it_was_made(record: Record) -> None:
+def test_a_record_knows_when_it_was_made(record: EventRecord | CheckpointRecord | StorageRecord) -> None:
     assert datetime(2023, 11, 14, 22, 13, 20, 500_000, tzinfo=UTC) == record.recorded_at
 
 

@@ -68,6 +68,15 @@ class Journal:
         """Whether the state itself has written so many records from that number on."""
         return self.own.before < first and first + count - 1 <= self.position
 
+    def is_shared_by_others(self, first: int, known: Iterable[Journal]) -> bool:
+        """Whether another journal than these shares some of the own records from a number on."""
+        sharing = list(self.own.shared)
+        for journal in known:
+            for span in journal.shared:
+                if span.written is self.own:
+                    sharing.remove(span.last)
+        return any(last >= first for last in sharing)
+
     def rewrite(self, first: int, bodies: Iterable[bytes]) -> None:
         """Put other bytes in the place of its own records."""
         own = self.own

@@ -233,6 +233,12 @@ class MemoryStateBackend(StateBackend):
                     raise LeaseLost(append.lease.state_id, append.lease.fence)
                 if not stored.journal.owns(append.first_seq, len(append.bodies)):
                     raise PositionTaken(append.lease.state_id, append.first_seq)
+            journals = {append.lease.key: self._by_key[append.lease.key].journal for append in appends}
+            for append in appends:
+                if append.bodies and journals[append.lease.key].is_shared_by_others(
+                    append.first_seq, journals.values()
+                ):
+                    raise PositionTaken(append.lease.state_id, append.first_seq)
             for append in appends:
                 self._by_key[append.lease.key].journal.rewrite(append.first_seq, append.bodies)
                 if append.update is not None:

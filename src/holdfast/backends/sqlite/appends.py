@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import apsw
+import msgspec
 
 from holdfast.backends.contract import Append, StateUpdate
 from holdfast.backends.sqlite.driver import Bindings, Connection, Cursor
@@ -168,6 +169,7 @@ class Appender:
 
     def rewrite(self, appends: Sequence[Append]) -> None:
         """Put other bytes in the place of records, inside a transaction that the store ends."""
+        keys = msgspec.json.encode([append.lease.key for append in appends]).decode()
         for append in appends:
             lease = append.lease
             if not self._is_newest(lease):
@@ -178,6 +180,10 @@ class Appender:
                     raise PositionTaken(lease.state_id, seq)
             if append.update is not None:
                 self._apply(lease.key, append.update)
+        for append in appends:
+            shared = {"key": append.lease.key, "first": append.first_seq, "known": keys}
+            if append.bodies and self._fetch("find_other_sharer", shared):
+                raise PositionTaken(append.lease.state_id, append.first_seq)
 
 
 def insert_tags(cursor: Cursor, key: int, metadata: StateMetadata) -> None:

@@ -168,6 +168,11 @@ INSERT INTO spans (state, first, last, source) VALUES (?, ?, ?, ?);
 -- The keys under which the records of a fork are, in the order of their numbers; its own is the last. None: it is no fork.
 SELECT source FROM spans WHERE state = ? ORDER BY first;
 
+-- name: find_other_sharer
+-- A fork that shares records of a state from a number on, and is none of those in a JSON list of keys.
+SELECT state FROM spans
+WHERE source = :key AND last >= :first AND state <> :key AND state NOT IN (SELECT value FROM json_each(:known)) LIMIT 1;
+
 -- name: delete_spans
 -- What a fork shares.
 DELETE FROM spans WHERE state = ?;

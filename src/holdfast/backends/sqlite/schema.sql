@@ -7,7 +7,7 @@
 -- a whole store. Times are seconds since 1970 UTC.
 --
 -- What always holds:
---   * The records of a state are numbered 1, 2, 3 … without a gap; one that is written is never changed.
+--   * The records of a state are numbered 1, 2, 3 … without a gap; one that is written is changed by `rewrite` alone.
 --   * A state without rows in `spans` has all its records under its own key. A fork shares its first ones: its spans cover
 --     1, 2, 3 … without a gap or an overlap, one for each state that wrote some of them. The last span is the fork's own:
 --     it begins behind what is shared, its `source` is the fork and its `last` the greatest number there is, and it is

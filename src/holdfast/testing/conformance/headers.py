@@ -93,6 +93,17 @@ class HeaderConformance(BackendCase):
         self.backend.rewrite([])
         assert [b"1", b"two", b"three", b"4"] == self.bodies()
 
+    def test_records_that_others_share_are_not_rewritten_without_them(self) -> None:
+        kelp = self.lease("kelp", b"1", b"2", b"3", b"4")
+        fork = self.fork("fork", "kelp", 2, b"own 3")
+        raised(PositionTaken, lambda: self.backend.rewrite([Append(kelp, 2, (b"two", b"three"))]))
+        assert [b"1", b"2", b"3", b"4"] == self.bodies("kelp")
+        self.backend.rewrite([Append(kelp, 3, (b"three", b"four"))])
+        assert [b"1", b"2", b"three", b"four"] == self.bodies("kelp")
+        self.backend.delete_state("fork", fork)
+        self.backend.rewrite([Append(kelp, 1, (b"one", b"two"))])
+        assert [b"one", b"two", b"three", b"four"] == self.bodies("kelp")
+
     def test_a_rewriting_that_is_refused_changes_nothing(self) -> None:
         kelp, lost = self.lease("kelp", b"1", b"2"), self.lease("lost", b"1")
         fork = self.fork("fork", "kelp", 2, b"3")

@@ -30,7 +30,7 @@ from holdfast.backends.files.states.measuring import Measuring
 from holdfast.backends.files.states.mending import Mending
 from holdfast.backends.files.states.open_journals import OpenJournals, Rewriting
 from holdfast.backends.files.states.reading import Disturbed, Places, Reader, is_rewriting
-from holdfast.backends.files.states.rewriting import Rewritten, finish_rewriting, rewrite, rewritten
+from holdfast.backends.files.states.rewriting import Rewritten, finish_rewriting, require_unshared, rewrite, rewritten
 from holdfast.backends.files.states.seeing import see
 from holdfast.backends.files.states.standing import OtherState, lease_until, note_lease
 from holdfast.backends.files.states.store import Store
@@ -248,6 +248,7 @@ class FileSystemStateBackend(StateBackend):
                     state_id = append.lease.state_id
                     journal = journals.get(state_id)
                     changes[state_id] = rewritten(append, journal, changes.get(state_id))
+                require_unshared(root, changes)
                 self._index.expect([change.standing.header for change in changes.values()])
                 rewrite(self._store, root, list(changes.values()))
             self._index.confirm(changes)

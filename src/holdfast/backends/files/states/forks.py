@@ -78,6 +78,19 @@ def notes_in(folder: int) -> dict[int, tuple[str, int]]:
         os.close(forks)
 
 
+def is_standing(root: int, state_id: str, key: int) -> bool:
+    """Whether a fork that a note tells of is there; a note that cannot be read is not taken to be in vain."""
+    if not is_state_id(state_id):
+        return True
+    handle = _open_inside(root, layout.STATES, state_id)
+    if handle is None:
+        return False
+    try:
+        return key_in(handle, state_id) in (key, None)
+    finally:
+        os.close(handle)
+
+
 def shared_last(folder: int) -> int:
     """Up to which number records of a folder are shared by others; 0 if none is."""
     return max((last for _, last in notes_in(folder).values()), default=0)

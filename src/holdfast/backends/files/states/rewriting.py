@@ -19,11 +19,12 @@ import msgspec
 from holdfast.backends.contract import Append
 from holdfast.backends.files.states import layout
 from holdfast.backends.files.states.appending import Addition, addition_of, contents_of, is_newest
+from holdfast.backends.files.states.forks import is_standing, notes_in
 from holdfast.backends.files.states.header_lines import Standing, said
 from holdfast.backends.files.states.journal import Journal, mark
-from holdfast.backends.files.states.layout import STORE, Segment, is_state_id, segment_name, segment_of
+from holdfast.backends.files.states.layout import STORE, SUFFIXES, Segment, is_state_id, segment_of
 from holdfast.backends.files.states.pieces import pieces_of
-from holdfast.backends.files.states.segments import read_segment, segments_in
+from holdfast.backends.files.states.segments import packed_text, read_segment, segments_in
 from holdfast.backends.files.states.small_files import read_line, remove_file, replace_line, write_all
 from holdfast.backends.files.states.store import Store
 from holdfast.backends.files.states.wishes import drop_wish
@@ -50,6 +51,8 @@ class _Move(msgspec.Struct, frozen=True):
     source: str
     state_id: str
     first: int
+    suffix: str = ""
+    """Of one that is packed."""
 
 
 class _Moves(msgspec.Struct, frozen=True):
@@ -75,6 +78,19 @@ def rewritten(append: Append, journal: Journal | None, before: Rewritten | None)
     assert isinstance(added, Addition)
     bodies = {**before.bodies, **dict(enumerate(append.bodies, first))}
     return Rewritten(journal, bodies, (*before.contents, *added.contents), added.standing)
+
+
+def require_unshared(root: int, changes: Mapping[str, Rewritten]) -> None:
+    """Raises PositionTaken where a state that is not among them shares records that are rewritten.
+
+    Needs the lock of the store, so that no fork is made meanwhile.
+    """
+    keys = {change.standing.header.key for change in changes.values()}
+    for state_id, change in changes.items():
+        first = min(change.bodies, default=None)
+        for key, (fork, last) in notes_in(change.journal.folder).items():
+            if first is not None and last >= first and key not in keys and is_standing(root, fork, key):
+                raise PositionTaken(state_id, first)
 
 
 def rewrite(store: Store, root: int, changes: Sequence[Rewritten]) -> None:
@@ -142,6 +158,9 @@ def _prepared(folder: int, change: Rewritten, number: int) -> list[_Move]:
         anew, last = _anew(text, state_id, change.bodies, last)
         if segment.first == journal.segment.first:
             anew += _added(change, journal.standing.sum if last is None else last)
+        packing = next((each for each, suffix in SUFFIXES.items() if suffix == segment.suffix), None)
+        if packing is not None:
+            anew = packed_text(anew, packing)
         source = str(number + len(moves))
         handle = os.open(source, _NEW_FILE, FILE_MODE, dir_fd=folder)
         try:
@@ -149,7 +168,7 @@ def _prepared(folder: int, change: Rewritten, number: int) -> list[_Move]:
             os.fsync(handle)
         finally:
             os.close(handle)
-        moves.append(_Move(source, state_id, segment.first))
+        moves.append(_Move(source, state_id, segment.first, segment.suffix))
     return moves
 
 
@@ -197,13 +216,14 @@ def _move_all(source: int | None, states: int, state_id: str, moves: Sequence[_M
         finally:
             os.close(lock)
         remove_file(folder, layout.HEADER_FILE)
+        names = {move.first: Segment(move.first, move.suffix).name for move in moves}
         for move in moves:
-            if source is not None and move.source.isdigit():
+            if source is not None and move.source.isdigit() and segment_of(names[move.first]) is not None:
                 with suppress(FileNotFoundError):
-                    os.rename(move.source, segment_name(move.first), src_dir_fd=source, dst_dir_fd=folder)
+                    os.rename(move.source, names[move.first], src_dir_fd=source, dst_dir_fd=folder)
         for name in os.listdir(folder):
             segment = segment_of(name)
-            if segment is not None and segment.suffix and any(segment.first == move.first for move in moves):
+            if segment is not None and names.get(segment.first, name) != name:
                 remove_file(folder, name)
         os.fsync(folder)
     finally:
