@@ -94,7 +94,7 @@ def shown(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_kind_of_record_is_readable(name: str, version: int) -> None:
     content = assert_exact(frame_of_record(RECORDS[name], version))
-    # Only events with details, and checkpoints with a note, say how many fields they have, as that is more than at first.
+    # Only events with details and checkpoints with a note say how many fields they have, as that is more than at first.
     is_longer = getattr(RECORDS[name], "details", None) or getattr(RECORDS[name], "note", None)
     number = ["fields"] if is_longer else []
     assert ["record", *number, "chain", "version"] == list(content)
