@@ -27,5 +27,9 @@ class Holdfast(Travelling, Checking, Serving, Looking, Keeping, Mending):
     themselves. They are kept with the states that are begun, and count when these are taken up again.
 
     What is not given here is as ``config`` says: one that ``load_config`` has given, else the one that is found now. It
-    is followed: when its file has changed, runs that begin after that have the new settings. Raises ConfigurationError.
+    is followed: when its file has changed, runs that begin after that have the new settings, and runs that are under
+    way save by the new ``checkpoint``. Raises ConfigurationError.
+
+    ``checkpoint_policy`` and ``on_save_error`` say when runs are saved, and what is done where that fails, unless a run
+    says so itself.
     """
