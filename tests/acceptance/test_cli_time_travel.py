@@ -682,7 +682,11 @@ def test_show_names_the_parent() -> None:
 def test_show_lists_the_newest_checkpoints() -> None:
     first, second = explicit_state("x")
     shown = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "NOW", done("show", "x").stdout)
-    assert f"\nCheckpoints\n  {first}  running   NOW UTC  plan\n  {second}  awaiting  NOW UTC  plan\n\n" in shown
+    lines = [
+        f"  {first}  running   NOW UTC  manual, 0 events  plan",
+        f"  {second}  awaiting  NOW UTC  manual, 0 events  plan",
+    ]
+    assert "\n".join(["", "Checkpoints", *lines, "", ""]) in shown
     found = json_of(done("show", "x", "--json"))["checkpoints"]
     assert [(first, "running", 1, ["plan"]), (second, "awaiting", 1, ["plan"])] == [
         (each["position"], each["status"], each["timeline"], each["tags"]) for each in found
@@ -693,7 +697,7 @@ def test_show_lists_the_newest_checkpoints() -> None:
             state.save_checkpoint()
     shown = done("show", "x").stdout
     assert "  … 2 earlier; `--json` has them all\n" in shown
-    assert 10 == shown.count(" UTC  plan")
+    assert 10 == shown.count(" events  plan")
     assert 12 == len(json_of(done("show", "x", "--json"))["checkpoints"])
 
 
