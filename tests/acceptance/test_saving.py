@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from click.testing import CliRunner
 from holdfast import (
     CheckpointPolicy,
     EventRecord,
+    EventTimedOut,
     ExecutionEvent,
     ExecutionState,
     ExecutionStatus,
     Holdfast,
     MemoryStateBackend,
     ReplayMode,
+    RetryConfig,
     SQLiteStateBackend,
     StateMetadata,
     StateStatus,
@@ -358,3 +361,30 @@ def test_show_tells_progress_and_checkpoints(tmp_path: Path) -> None:
         "progress"
     ]
     assert ["every_n_steps", "wait", "stopped"] == [each["trigger"] for each in found["checkpoints"]]
+
+
+def test_a_handler_that_was_given_up_saves_nothing() -> None:
+    hf = Holdfast("memory://")
+    went_on, may_go_on = threading.Event(), threading.Event()
+
+    @tool(timeout_s=0.05, retry_config=RetryConfig(max_attempts=1))
+    def stubborn() -> None:
+        may_go_on.wait(20)
+        progress(1, 2)
+        try:
+            save_checkpoint()
+        finally:
+            went_on.set()
+
+    @agent
+    async def patient() -> None:
+        await step(1)
+        try:
+            await stubborn()
+        except EventTimedOut:
+            may_go_on.set()
+            await asyncio.to_thread(went_on.wait, 20)
+
+    hf.run_sync(patient, state_id="s")
+    assert went_on.is_set()
+    assert [] == hf.checkpoints("s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.engine.scope import current_scope
 from holdfast.engine.state import ExecutionState
+from holdfast.engine.stopping import Stopped
 from holdfast.model import StateMetadata
 
 
@@ -16,6 +17,8 @@ def save_checkpoint(metadata: StateMetadata | None = None) -> int | None:
     scope = current_scope.get()
     if scope is None or scope.live.reads_only or scope.live.history.position == scope.live.loaded:
         return None
+    if scope.live.has_cut_off and scope.is_given_up:
+        raise Stopped  # A handler that was given up, although it goes on, writes nothing any more.
     facade = scope.live.facade
     assert isinstance(facade, ExecutionState)
     return facade.save_checkpoint(metadata=metadata)

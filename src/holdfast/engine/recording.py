@@ -28,6 +28,7 @@ from holdfast.engine.writer import Writer
 from holdfast.errors import BackendError, HoldfastError
 from holdfast.journal.history import History
 from holdfast.journal.new_timeline import NewTimeline
+from holdfast.journal.progress import events_done
 from holdfast.journal.saving import Recorded
 from holdfast.journal.tally import Tally
 from holdfast.model import (
@@ -124,7 +125,7 @@ class Recording:
         self.history = history
         self.loaded = history.position
         """How many records there were before this process adds any."""
-        self.settled = len(history.latest) - len(history.open)
+        self.settled = events_done(history)
         """Of how many calls they hold the outcome."""
 
     def next_order(self) -> int:
@@ -269,7 +270,7 @@ class Recording:
         return CheckpointNote(
             trigger=why,
             address=address,
-            events=len(history.latest) - len(history.open),
+            events=events_done(history),
             done=self.progress[0],
             total=self.progress[1],
             error=error,

@@ -20,7 +20,8 @@ def progress(done: float, total: float) -> None:
     if not _is_amount(done) or not _is_amount(total) or not total or done > total:
         raise UsageError(f"{done!r} of {total!r} is no progress.", "Give two numbers, the first from 0 to the second.")
     scope = current_scope.get()
-    if scope is not None:
+    # A handler that was given up, although it goes on, writes nothing any more.
+    if scope is not None and not (scope.live.has_cut_off and scope.is_given_up):
         scope.live.say_progress(float(done), float(total))
 
 
