@@ -21,7 +21,7 @@ setup: $(DEV) ## Make the private environment .venv with all that development ne
 	@echo "$(BIN) is ready"
 
 demo: $(RUNTIME) ## Show a run that is killed and goes on
-	@$(BIN)/holdfast demo
+	@$(BIN)/limpet demo
 
 docs: $(DEV) ## Write the tables of settings into the reference, from the model
 	@$(BIN)/python tools/settings_reference.py

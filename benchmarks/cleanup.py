@@ -19,9 +19,9 @@ from time import perf_counter
 import trials
 from findings import AT_MOST, Finding, at_most
 
-from holdfast import Holdfast, Retention, SQLiteStateBackend, StateMetadata, StateStatus
-from holdfast.backends.contract import Append, Claim
-from holdfast.model import Holder, StateHeader
+from limpet import Limpet, Retention, SQLiteStateBackend, StateMetadata, StateStatus
+from limpet.backends.contract import Append, Claim
+from limpet.model import Holder, StateHeader
 
 ROUNDS = 3
 FEW, MANY = 1_000, 10_000
@@ -96,9 +96,9 @@ def clean_up(path: str) -> trials.Answer:
     writer = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     longest_alone = float(writer.stdout.readline())
-    with Holdfast(f"sqlite:///{path}") as hf:
+    with Limpet(f"sqlite:///{path}") as client:
         began = perf_counter()
-        report = hf.cleanup(Retention(max_per_pipeline=LEFT))
+        report = client.cleanup(Retention(max_per_pipeline=LEFT))
         seconds = perf_counter() - began
         assert {"within the limits": LEFT, "being run": 1} == report.kept
     said, _ = writer.communicate("stop\n")

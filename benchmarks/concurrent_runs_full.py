@@ -11,7 +11,7 @@ ROUNDS = 7
 def measure() -> list[Finding]:
     answers = trials.take_turns(
         ROUNDS,
-        {"ours": ("holdfast_runs", "together", "full", "100", "20"), "peer": ("peer_dbos", "together", "20", "20")},
+        {"ours": ("limpet_runs", "together", "full", "100", "20"), "peer": ("peer_dbos", "together", "20", "20")},
     )
     ours, peer = ([answer["rate"] for answer in answers[name]] for name in ("ours", "peer"))
     return [at_least("concurrent runs full / DBOS", 60, ours, peer, f"{rate(ours)} to {rate(peer)}")]

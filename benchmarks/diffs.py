@@ -12,10 +12,10 @@ from time import perf_counter
 import trials
 from findings import Finding, at_most
 
-from holdfast import Holdfast, SQLiteStateBackend, agent, tool
-from holdfast.engine.reading import JournalReader
-from holdfast.engine.values_of import values_of
-from holdfast.model.defaults import ARTIFACT_THRESHOLD
+from limpet import Limpet, SQLiteStateBackend, agent, tool
+from limpet.engine.reading import JournalReader
+from limpet.engine.values_of import values_of
+from limpet.model.defaults import ARTIFACT_THRESHOLD
 
 ROUNDS = 5
 LONG = 100_000
@@ -25,7 +25,7 @@ FEW = 100
 MORE = 3
 """So many events one side has more than the other, at its end."""
 
-SENTENCE = "A holdfast grips the rock and takes nothing from it."
+SENTENCE = "A limpet grips the rock and takes nothing from it."
 
 changed_every = 0
 events_more = 0
@@ -69,7 +69,7 @@ def make(path: str) -> trials.Answer:
     """A store with a long and a short state, and others that differ from them in some results and at their end."""
     global changed_every, events_more
     with SQLiteStateBackend(path, synchronous="normal") as backend:
-        hf = Holdfast(backend)
+        client = Limpet(backend)
         for state_id, pages, changed, more in (
             ("a", LONG, 0, 0),
             ("b", LONG, CHANGED, MORE),
@@ -79,15 +79,15 @@ def make(path: str) -> trials.Answer:
             (f"second-{SHORT}", SHORT, FEW, MORE),
         ):
             changed_every, events_more = pages // changed if changed else 0, more
-            hf.run_sync(read_all, pages, state_id=state_id)
+            client.run_sync(read_all, pages, state_id=state_id)
     return {}
 
 
 def diff(path: str) -> trials.Answer:
     """All that differs."""
-    hf = _warm(path)
+    client = _warm(path)
     began = perf_counter()
-    found = hf.diff("a", "b")
+    found = client.diff("a", "b")
     seconds = perf_counter() - began
     assert (len(found.changed_events), len(found.new_events), len(found.removed_events)) == (CHANGED, MORE, 0)
     return {"seconds": seconds}
@@ -95,22 +95,22 @@ def diff(path: str) -> trials.Answer:
 
 def stream(path: str) -> trials.Answer:
     """The floor: every record of both read, verified and decoded once, and none of them kept."""
-    hf = _warm(path)
-    stored = values_of(hf.backend, None, None, ARTIFACT_THRESHOLD)
+    client = _warm(path)
+    stored = values_of(client.backend, None, None, ARTIFACT_THRESHOLD)
     began = perf_counter()
     for state_id in ("a", "b"):
-        header = hf.backend.find_state(state_id)
+        header = client.backend.find_state(state_id)
         assert header is not None
-        for _ in JournalReader(hf.backend, stored, header).stream():
+        for _ in JournalReader(client.backend, stored, header).stream():
             pass
     return {"seconds": perf_counter() - began}
 
 
 def histories(path: str) -> trials.Answer:
     """Both read whole, as whoever compares them by hand would."""
-    hf = _warm(path)
+    client = _warm(path)
     began = perf_counter()
-    kept = [hf.history(state_id) for state_id in ("a", "b")]
+    kept = [client.history(state_id) for state_id in ("a", "b")]
     seconds = perf_counter() - began
     assert len(kept) == 2
     return {"seconds": seconds}
@@ -118,17 +118,17 @@ def histories(path: str) -> trials.Answer:
 
 def peak(path: str, events: str) -> trials.Answer:
     """The most memory that a process ever had which compared two states of so many events."""
-    hf = Holdfast(SQLiteStateBackend(path))
+    client = Limpet(SQLiteStateBackend(path))
     before = _peak_mb()
-    found = hf.diff(f"first-{events}", f"second-{events}")
+    found = client.diff(f"first-{events}", f"second-{events}")
     assert (len(found.changed_events), len(found.new_events)) == (FEW, MORE)
     return {"peak_mb": _peak_mb(), "grown_mb": _peak_mb() - before}
 
 
-def _warm(path: str) -> Holdfast:
-    hf = Holdfast(SQLiteStateBackend(path))
-    hf.diff(f"first-{SHORT}", f"second-{SHORT}")
-    return hf
+def _warm(path: str) -> Limpet:
+    client = Limpet(SQLiteStateBackend(path))
+    client.diff(f"first-{SHORT}", f"second-{SHORT}")
+    return client
 
 
 def _peak_mb() -> float:

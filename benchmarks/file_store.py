@@ -18,16 +18,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
-import holdfast_runs
+import limpet_runs
 import trials
 from findings import AT_MOST, Finding, at_least, rate
-from holdfast_runs import Synchronous, many
+from limpet_runs import Synchronous, many
 
-from holdfast import (
+from limpet import (
     Append,
     Claim,
     FileSystemStateBackend,
-    Holdfast,
+    Limpet,
     SQLiteStateBackend,
     StateBackend,
     StateHeader,
@@ -35,8 +35,8 @@ from holdfast import (
     agent,
     tool,
 )
-from holdfast.engine.lease import new_holder
-from holdfast.model.header import utc
+from limpet.engine.lease import new_holder
+from limpet.model.header import utc
 
 ROUNDS = 5
 RECORDS = {"full": 1000, "normal": 5000}
@@ -44,7 +44,7 @@ RUN_EVENTS = {"full": 500, "normal": 3000}
 REPLAYED = 10_000
 LARGE_EVENTS = 2500
 LARGE = 4096
-WORDS = ["holdfast", "grips", "the", "rock", "and", "takes", "nothing", "from", "it", "what", "is", "held", "stays"]
+WORDS = ["limpet", "grips", "the", "rock", "and", "takes", "nothing", "from", "it", "what", "is", "held", "stays"]
 
 _WARM = 50
 _BARE = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -138,9 +138,9 @@ def append(synchronous: str, records: str) -> trials.Answer:
 
 def _bodies(count: int) -> list[bytes]:
     """The records of a run of the same id."""
-    hf = Holdfast("memory://")
-    hf.run_sync(many, count, state_id="timed")
-    return [body for _, body in hf.backend.read("timed", limit=count)]
+    client = Limpet("memory://")
+    client.run_sync(many, count, state_id="timed")
+    return [body for _, body in client.backend.read("timed", limit=count)]
 
 
 def bare(synchronous: str, records: str, length: str) -> trials.Answer:
@@ -164,33 +164,33 @@ def _nothing(handle: int) -> None:
 
 def one(kind: str, synchronous: str, events: str) -> trials.Answer:
     """One run of so many events."""
-    hf = Holdfast(_open(kind, synchronous))
-    hf.run_sync(many, _WARM, state_id="warm")
-    return {"rate": int(events) / _timed_run(hf, int(events), "timed")}
+    client = Limpet(_open(kind, synchronous))
+    client.run_sync(many, _WARM, state_id="warm")
+    return {"rate": int(events) / _timed_run(client, int(events), "timed")}
 
 
 def replay(kind: str, events: str) -> trials.Answer:
-    """Take up a run that was killed when all its events were recorded: the rate over the whole of ``hf.run``."""
+    """Take up a run that was killed when all its events were recorded: the rate over the whole of ``client.run``."""
     begun = subprocess.run([sys.executable, __file__, "begin", kind, events], capture_output=True, text=True)
     assert begun.returncode == -signal.SIGKILL, begun.stderr
-    hf = Holdfast(_open(kind, "normal"))
-    hf.run_sync(many, _WARM, state_id="warm")
-    before = holdfast_runs.executed
-    seconds = _timed_run(hf, int(events), "killed")
-    assert holdfast_runs.executed == before, "replaying executed something"
+    client = Limpet(_open(kind, "normal"))
+    client.run_sync(many, _WARM, state_id="warm")
+    before = limpet_runs.executed
+    seconds = _timed_run(client, int(events), "killed")
+    assert limpet_runs.executed == before, "replaying executed something"
     return {"rate": int(events) / seconds}
 
 
 def begin(kind: str, events: str) -> None:
     """A run that is killed when all its events are recorded and it has yet to return."""
-    holdfast_runs.at_event[int(events)] = lambda: os.kill(os.getpid(), signal.SIGKILL)
-    Holdfast(_open(kind, "normal")).run_sync(many, int(events), state_id="killed")
+    limpet_runs.at_event[int(events)] = lambda: os.kill(os.getpid(), signal.SIGKILL)
+    Limpet(_open(kind, "normal")).run_sync(many, int(events), state_id="killed")
 
 
-def _timed_run(hf: Holdfast, events: int, state_id: str) -> float:
+def _timed_run(client: Limpet, events: int, state_id: str) -> float:
     async def run() -> float:
         began = perf_counter()
-        await hf.run(many, events, state_id=state_id)
+        await client.run(many, events, state_id=state_id)
         return perf_counter() - began
 
     return asyncio.run(run())
@@ -223,7 +223,7 @@ async def large_results(content: str) -> int:
 def size(kind: str, content: str) -> trials.Answer:
     """The bytes of all files of a closed store, for each byte of the results in it."""
     with _open(kind, "normal") as backend:
-        Holdfast(backend).run_sync(large_results, content, state_id="large")
+        Limpet(backend).run_sync(large_results, content, state_id="large")
     return {"ratio": _taken(Path()) / (LARGE_EVENTS * LARGE)}
 
 

@@ -21,17 +21,17 @@ def measure() -> list[Finding]:
 
 
 def _calls(folder: str) -> list[Finding]:
-    store = _made(folder, "holdfast_forks", "make", "10000", "1000", "100")
+    store = _made(folder, "limpet_forks", "make", "10000", "1000", "100")
     answers = trials.take_turns(
         ROUNDS,
         {
-            "long": ("holdfast_forks", "call", "long", "9000"),
-            "short": ("holdfast_forks", "call", "short", "90"),
+            "long": ("limpet_forks", "call", "long", "9000"),
+            "short": ("limpet_forks", "call", "short", "90"),
             "commit": ("bare_sqlite", "stdlib", "full", "300", str(LENGTH)),
         },
         {"long": store, "short": store},
     )
-    size = trials.take_turns(1, {"size": ("holdfast_forks", "size", "long", "9000")}, {"size": store})["size"]
+    size = trials.take_turns(1, {"size": ("limpet_forks", "size", "long", "9000")}, {"size": store})["size"]
     long, short, mean, first = (
         [answer[key] for answer in answers[name]]
         for name, key in (("long", "median_s"), ("short", "median_s"), ("long", "mean_s"), ("long", "first_s"))
@@ -54,10 +54,10 @@ def _calls(folder: str) -> list[Finding]:
 
 
 def _descendants(folder: str) -> list[Finding]:
-    store = _made(folder, "holdfast_forks", "make_generations", "10000", "9000")
+    store = _made(folder, "limpet_forks", "make_generations", "10000", "9000")
     answers = trials.take_turns(
         RESUME_ROUNDS,
-        {"fork": ("holdfast_forks", "go_on", "3"), "original": ("holdfast_forks", "go_on", "0")},
+        {"fork": ("limpet_forks", "go_on", "3"), "original": ("limpet_forks", "go_on", "0")},
         {"fork": store, "original": store},
     )
     fork, original = ([answer["seconds"] for answer in answers[name]] for name in ("fork", "original"))
@@ -68,14 +68,14 @@ def _descendants(folder: str) -> list[Finding]:
 
 def _to_result(folder: str) -> Finding:
     stores = {
-        "ours": _made(folder, "holdfast_forks", "make", "20", "1000", "20"),
+        "ours": _made(folder, "limpet_forks", "make", "20", "1000", "20"),
         "plain": _made(folder, "peer_dbos", "make", "1000", form="plain"),
         "async": _made(folder, "peer_dbos", "make", "1000", form="async"),
     }
     answers = trials.take_turns(
         PEER_ROUNDS,
         {
-            "ours": ("holdfast_forks", "to_result", "middle", "900", "100"),
+            "ours": ("limpet_forks", "to_result", "middle", "900", "100"),
             "plain": ("peer_dbos", "fork", "plain", "1000", "900"),
             "async": ("peer_dbos", "fork", "async", "1000", "900"),
         },

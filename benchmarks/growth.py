@@ -11,9 +11,7 @@ ROUNDS = 5
 
 
 def measure() -> list[Finding]:
-    answers = trials.take_turns(ROUNDS, {"ours": ("holdfast_runs", "growth", "1000", "10000", "90000", "100000")})[
-        "ours"
-    ]
+    answers = trials.take_turns(ROUNDS, {"ours": ("limpet_runs", "growth", "1000", "10000", "90000", "100000")})["ours"]
     early_s, late_s, early_bytes, late_bytes = (
         [answer[name] for answer in answers] for name in ("early_s", "late_s", "early_bytes", "late_bytes")
     )

@@ -1,4 +1,4 @@
-"""What ``import holdfast`` costs, against ``import dbos`` and ``import asyncio``; in fresh processes, with caches."""
+"""What ``import limpet`` costs, against ``import dbos`` and ``import asyncio``; in fresh processes, with caches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROUNDS = 7
 
 
 def measure() -> list[Finding]:
-    modules = ("holdfast", "dbos", "asyncio")
+    modules = ("limpet", "dbos", "asyncio")
     contenders: dict[str, trials.Contender] = {name: ("import_alone", name) for name in modules}
     trials.take_turns(1, contenders)  # Fills the caches.
     answers = trials.take_turns(ROUNDS, contenders)

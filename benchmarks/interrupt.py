@@ -16,16 +16,16 @@ from time import time
 import trials
 from findings import AT_MOST, Finding
 
-from holdfast import ExecutionInterrupted, Holdfast, StateStatus, agent, tool
+from limpet import ExecutionInterrupted, Limpet, StateStatus, agent, tool
 
 ROUNDS = 5
 WAITS = 1000
 BAR_MS = 1000
 TELLING = """
 from time import time
-from holdfast import Holdfast
-with Holdfast("sqlite:///runs.db") as hf:
-    print(time(), hf.interrupt("waiting", by="another process"))
+from limpet import Limpet
+with Limpet("sqlite:///runs.db") as client:
+    print(time(), client.interrupt("waiting", by="another process"))
 """
 
 
@@ -53,8 +53,8 @@ async def waiting() -> None:
 
 async def _stopped(is_told: bool) -> float:
     """How many seconds it takes from the word to the end."""
-    with Holdfast("sqlite:///runs.db") as hf:
-        run = asyncio.create_task(hf.run(waiting, state_id="waiting"))
+    with Limpet("sqlite:///runs.db") as client:
+        run = asyncio.create_task(client.run(waiting, state_id="waiting"))
         # All of them wait by then, and those who keep leases have begun to listen.
         await asyncio.sleep(0.5)
         word = asyncio.create_task(asyncio.to_thread(_tell)) if is_told else None
@@ -67,7 +67,7 @@ async def _stopped(is_told: bool) -> float:
             ended_at = time()
         else:
             raise AssertionError("the run ended by itself")
-        assert StateStatus.INTERRUPTED is hf.show("waiting").header.status
+        assert StateStatus.INTERRUPTED is client.show("waiting").header.status
         return ended_at - (told_at if word is None else await word)
 
 

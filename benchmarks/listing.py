@@ -18,9 +18,9 @@ from typing import Any
 import trials
 from findings import Finding, at_most
 
-from holdfast import FileSystemStateBackend, SQLiteStateBackend, StateBackend, StateMetadata, StateStatus
-from holdfast.backends.contract import Claim
-from holdfast.model import Holder, StateHeader
+from limpet import FileSystemStateBackend, SQLiteStateBackend, StateBackend, StateMetadata, StateStatus
+from limpet.backends.contract import Claim
+from limpet.model import Holder, StateHeader
 
 ROUNDS = 5
 FEW, MANY = 1_000, 100_000

@@ -10,11 +10,11 @@ EVENTS = 1000
 
 
 def measure() -> list[Finding]:
-    length = trials.ask(("holdfast_runs", "one", "full", "100"))["body"]
+    length = trials.ask(("limpet_runs", "one", "full", "100"))["body"]
     answers = trials.take_turns(
         ROUNDS,
         {
-            "ours": ("holdfast_runs", "one", "full", str(EVENTS)),
+            "ours": ("limpet_runs", "one", "full", str(EVENTS)),
             "bare": ("bare_sqlite", "stdlib", "full", str(EVENTS), str(length)),
             "plain": ("peer_dbos", "one", "plain", str(EVENTS)),
             "async": ("peer_dbos", "one", "async", str(EVENTS)),

@@ -10,11 +10,11 @@ EVENTS = 5000
 
 
 def measure() -> list[Finding]:
-    length = trials.ask(("holdfast_runs", "one", "normal", "100"))["body"]
+    length = trials.ask(("limpet_runs", "one", "normal", "100"))["body"]
     answers = trials.take_turns(
         ROUNDS,
         {
-            "ours": ("holdfast_runs", "one", "normal", str(EVENTS)),
+            "ours": ("limpet_runs", "one", "normal", str(EVENTS)),
             "bare": ("bare_sqlite", "stdlib", "normal", str(EVENTS), str(length)),
         },
     )

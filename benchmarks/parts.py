@@ -8,10 +8,10 @@ from time import perf_counter
 import trials
 from findings import Finding, at_most
 
-from holdfast import Append, Claim, EventRecord, ExecutionStatus, SQLiteStateBackend, StateHeader, StateStatus
-from holdfast.codec import frames, values
-from holdfast.engine.lease import new_holder
-from holdfast.model.header import utc
+from limpet import Append, Claim, EventRecord, ExecutionStatus, SQLiteStateBackend, StateHeader, StateStatus
+from limpet.codec import frames, values
+from limpet.engine.lease import new_holder
+from limpet.model.header import utc
 
 ROUNDS = 5
 ROWS = 5000
@@ -25,10 +25,10 @@ def measure() -> list[Finding]:
             "append": ("parts", "append"),
             "insert": ("bare_sqlite", "with_apsw", "normal", str(ROWS), str(LENGTH)),
             "encode": ("parts", "encode"),
-            "one normal": ("holdfast_runs", "one", "normal", "2000"),
-            "100 normal": ("holdfast_runs", "together", "normal", "100", "20"),
-            "one full": ("holdfast_runs", "one", "full", "500"),
-            "100 full": ("holdfast_runs", "together", "full", "100", "20"),
+            "one normal": ("limpet_runs", "one", "normal", "2000"),
+            "100 normal": ("limpet_runs", "together", "normal", "100", "20"),
+            "one full": ("limpet_runs", "one", "full", "500"),
+            "100 full": ("limpet_runs", "together", "full", "100", "20"),
         },
     )
     costs = {name: [1e6 / answer["rate"] for answer in given] for name, given in answers.items()}

@@ -14,8 +14,8 @@ def measure() -> list[Finding]:
     answers = trials.take_turns(
         ROUNDS,
         {
-            "held back": ("holdfast_runs", "one_by_policy", str(STEPS), str(EVENTS)),
-            "every step": ("holdfast_runs", "one", "full", str(EVENTS)),
+            "held back": ("limpet_runs", "one_by_policy", str(STEPS), str(EVENTS)),
+            "every step": ("limpet_runs", "one", "full", str(EVENTS)),
         },
     )
     held, every = ([answer["rate"] for answer in answers[name]] for name in ("held back", "every step"))

@@ -1,4 +1,4 @@
-"""Rehearsing a thousand stored runs, against running the same programs without Holdfast.
+"""Rehearsing a thousand stored runs, against running the same programs without Limpet.
 
 A real tool waits for something at least once, so the measure is a program whose tools give the event loop one turn.
 Against tools that await nothing the comparison is with a loop of function calls; it has a line of its own.
@@ -16,7 +16,7 @@ from time import perf_counter
 import trials
 from findings import Finding, at_most
 
-from holdfast import Holdfast, RehearsalReport, SQLiteStateBackend, agent, tool
+from limpet import Limpet, RehearsalReport, SQLiteStateBackend, agent, tool
 
 ROUNDS = 5
 STATES = 1000
@@ -97,12 +97,12 @@ def make(path: str, program: str) -> trials.Answer:
     """A store with the finished runs."""
     actor = waits if program == "waits" else steps
 
-    async def run(hf: Holdfast) -> None:
+    async def run(client: Limpet) -> None:
         for number in range(STATES):
-            await hf.run(actor, EVENTS, state_id=f"stored-{number}")
+            await client.run(actor, EVENTS, state_id=f"stored-{number}")
 
     with SQLiteStateBackend(path, synchronous="normal") as backend:
-        asyncio.run(run(Holdfast(backend)))
+        asyncio.run(run(Limpet(backend)))
     assert executed == STATES * EVENTS
     return {}
 
@@ -110,13 +110,13 @@ def make(path: str, program: str) -> trials.Answer:
 def rehearse(path: str, program: str) -> trials.Answer:
     """All of them against the code, which has not changed."""
     actor = waits if program == "waits" else steps
-    hf = Holdfast(SQLiteStateBackend(path))
-    headers = hf.list_states(limit=STATES)
+    client = Limpet(SQLiteStateBackend(path))
+    headers = client.list_states(limit=STATES)
 
     async def run() -> float:
-        await hf.rehearse(headers[:10], agent=actor)
+        await client.rehearse(headers[:10], agent=actor)
         began = perf_counter()
-        checked = await hf.rehearse(headers, agent=actor)
+        checked = await client.rehearse(headers, agent=actor)
         seconds = perf_counter() - began
         reports = [report for report in checked.reports.values() if isinstance(report, RehearsalReport)]
         assert len(reports) == STATES

@@ -22,14 +22,14 @@ STEPS = 1000
 def measure() -> list[Finding]:
     with tempfile.TemporaryDirectory(prefix="bench-killed-") as folder:
         stores = {
-            "ours": _killed(folder, ("holdfast_runs", "begin"), EVENTS),
+            "ours": _killed(folder, ("limpet_runs", "begin"), EVENTS),
             "plain": _killed(folder, ("peer_dbos", "begin", "plain"), STEPS),
             "async": _killed(folder, ("peer_dbos", "begin", "async"), STEPS),
         }
         answers = trials.take_turns(
             ROUNDS,
             {
-                "ours": ("holdfast_runs", "go_on", str(EVENTS)),
+                "ours": ("limpet_runs", "go_on", str(EVENTS)),
                 "plain": ("peer_dbos", "go_on", str(STEPS)),
                 "async": ("peer_dbos", "go_on", str(STEPS)),
             },

@@ -57,7 +57,7 @@ MEASUREMENTS = {
 
 def main() -> int:
     options = _options()
-    missing = [name for name in ("holdfast", "dbos") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("limpet", "dbos") if importlib.util.find_spec(name) is None]
     if missing:
         print(f"{' and '.join(missing)} cannot be imported here. `make bench` sees to everything.", file=sys.stderr)
         return 2

@@ -18,7 +18,7 @@ from time import perf_counter
 import trials
 from findings import AT_MOST, Finding
 
-from holdfast import Awaiting, Holdfast, Served, agent, ask, tool
+from limpet import Awaiting, Limpet, Served, agent, ask, tool
 
 ROUNDS = 3
 FEW, MANY = 100, 10_000
@@ -76,9 +76,9 @@ def fill(path: str, count: str) -> trials.Answer:
     """Make a store with so many states that wait for an answer."""
 
     async def main() -> None:
-        with Holdfast(f"sqlite:///{path}?synchronous=normal") as hf:
+        with Limpet(f"sqlite:///{path}?synchronous=normal") as client:
             for first in range(0, int(count), 100):
-                runs = (hf.run(asks, state_id=f"s{number}") for number in range(first, first + 100))
+                runs = (client.run(asks, state_id=f"s{number}") for number in range(first, first + 100))
                 for error in await asyncio.gather(*runs, return_exceptions=True):
                     assert isinstance(error, Awaiting)
 
@@ -97,8 +97,8 @@ def serve(path: str) -> trials.Answer:
             assert served.result is True
             ended.set()
 
-        with Holdfast(f"sqlite:///{path}") as hf, Holdfast(f"sqlite:///{path}") as other:
-            serving = asyncio.create_task(hf.serve(stop=stop, on_served=on_served))
+        with Limpet(f"sqlite:///{path}") as client, Limpet(f"sqlite:///{path}") as other:
+            serving = asyncio.create_task(client.serve(stop=stop, on_served=on_served))
             await asyncio.sleep(2)
             for number in range(ANSWERS):
                 ended.clear()

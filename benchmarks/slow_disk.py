@@ -18,7 +18,7 @@ from typing import Any
 import trials
 from findings import AT_MOST, Finding
 
-from holdfast import Holdfast, SQLiteStateBackend, StateBackend, agent, tool
+from limpet import Limpet, SQLiteStateBackend, StateBackend, agent, tool
 
 ROUNDS = 7
 EVENTS = 20
@@ -112,14 +112,14 @@ async def _ticking(work: Any) -> list[float]:
 
 
 async def _both(backend: SlowBackend) -> tuple[list[float], list[float]]:
-    hf = Holdfast(backend)
-    await hf.run(many, EVENTS, state_id="warm")
+    client = Limpet(backend)
+    await client.run(many, EVENTS, state_id="warm")
     backend.delay_s = DELAY_S
     # A collection of garbage in the middle would be taken for a gap.
     gc.collect()
     gc.disable()
     alone = await _ticking(asyncio.sleep((EVENTS + 1) * DELAY_S))
-    return alone, await _ticking(hf.run(many, EVENTS, state_id="timed"))
+    return alone, await _ticking(client.run(many, EVENTS, state_id="timed"))
 
 
 def always() -> trials.Answer:

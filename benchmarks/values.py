@@ -20,12 +20,12 @@ import trials
 from findings import Finding, at_most
 from pydantic import BaseModel
 
-from holdfast.codec.values import decode, encode
+from limpet.codec.values import decode, encode
 
 ROUNDS = 7
 BATCHES = 40
 TIMES = 200
-SENTENCE = "A holdfast grips the rock and takes nothing from it; what it holds is still there after the storm."
+SENTENCE = "A limpet grips the rock and takes nothing from it; what it holds is still there after the storm."
 
 
 class Depth(StrEnum):

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
-from holdfast import AwaitingAnswer, Holdfast, Served, agent, ask, sleep, tool, wait_for_message
+from limpet import AwaitingAnswer, Limpet, Served, agent, ask, sleep, tool, wait_for_message
 
 
 @dataclass
@@ -33,18 +33,18 @@ async def newsletter(topic: str) -> str:
 
 
 def main() -> None:
-    with Holdfast("sqlite:///runs.db") as hf:
+    with Limpet("sqlite:///runs.db") as client:
         try:
-            print(hf.run_sync(newsletter, "kelp", state_id="kelp"))
+            print(client.run_sync(newsletter, "kelp", state_id="kelp"))
             return
         except AwaitingAnswer as awaiting:
             # From here on nothing of the run is in memory. The process could end, and another one go on.
             for question in awaiting.questions:
                 print(f"{question.to} is asked: {question.prompt} ({question.context})")
-        asyncio.run(go_on(hf))
+        asyncio.run(go_on(client))
 
 
-async def go_on(hf: Holdfast) -> None:
+async def go_on(client: Limpet) -> None:
     stop = asyncio.Event()
 
     def on_served(served: Served) -> None:
@@ -52,9 +52,9 @@ async def go_on(hf: Holdfast) -> None:
             print(served.result)
             stop.set()
 
-    serving = asyncio.create_task(hf.serve(stop=stop, on_served=on_served))
-    hf.answer("kelp", Review(ok=True), by="ada")
-    hf.send("kelp", "printed", 200, key="order-17")
+    serving = asyncio.create_task(client.serve(stop=stop, on_served=on_served))
+    client.answer("kelp", Review(ok=True), by="ada")
+    client.send("kelp", "printed", 200, key="order-17")
     await serving
 
 

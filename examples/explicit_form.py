@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast import ExecutionEvent, ExecutionState, SQLiteStateBackend, StateMetadata, StateStatus, Tool
+from limpet import ExecutionEvent, ExecutionState, SQLiteStateBackend, StateMetadata, StateStatus, Tool
 
 
 class AddOne(Tool):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast import Budget, BudgetExceeded, Holdfast, RetryConfig, agent, current_event, tool
+from limpet import Budget, BudgetExceeded, Limpet, RetryConfig, agent, current_event, tool
 
 
 @tool(retry_config=RetryConfig(max_attempts=3, initial_delay=0.01))
@@ -38,19 +38,19 @@ async def journey(hotel: str) -> list[str]:
 
 
 async def main() -> None:
-    with Holdfast("memory://") as hf:
+    with Limpet("memory://") as client:
         try:
-            await hf.run(journey, "the Kelp", state_id="j", budget=Budget(events=2))
+            await client.run(journey, "the Kelp", state_id="j", budget=Budget(events=2))
         except BudgetExceeded as stopped:
             print(f"-- stopped: {stopped.message}")
 
         try:
-            await hf.run(journey, "the Kelp", state_id="j")
+            await client.run(journey, "the Kelp", state_id="j")
         except LookupError as error:
             print(f"-- failed: {error}")
 
-        print("-- rolled back:", await hf.roll_back("j"))
-        print(hf.history("j").retry_statistics())
+        print("-- rolled back:", await client.roll_back("j"))
+        print(client.history("j").retry_statistics())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from holdfast import ArtifactFile, Holdfast, Secret, agent, tool
+from limpet import ArtifactFile, Limpet, Secret, agent, tool
 
 
 @tool
@@ -30,11 +30,11 @@ def collect_pages(count: int, api_key: Annotated[str, Secret]) -> str:
 
 
 def main() -> None:
-    with Holdfast("sqlite:///pages.db") as hf:
-        print(hf.run_sync(collect_pages, 3, "sk-123", state_id="pages-1"))
-        assert hf.artifacts is not None
-        print(f"{len(hf.artifacts.list_artifacts())} artifacts, the page among them once")
-        print(f"to collect: {len(hf.collect(grace=timedelta(0), dry_run=True).deleted)}")
+    with Limpet("sqlite:///pages.db") as client:
+        print(client.run_sync(collect_pages, 3, "sk-123", state_id="pages-1"))
+        assert client.artifacts is not None
+        print(f"{len(client.artifacts.list_artifacts())} artifacts, the page among them once")
+        print(f"to collect: {len(client.collect(grace=timedelta(0), dry_run=True).deleted)}")
 
 
 if __name__ == "__main__":

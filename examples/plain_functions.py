@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast import Holdfast, agent, tool
+from limpet import Limpet, agent, tool
 
 
 @tool
@@ -22,13 +22,13 @@ def survey(places: list[str]) -> dict[str, int]:
 
 def main() -> None:
     places = ["bay", "reef", "strait"]
-    with Holdfast("sqlite:///survey.db") as hf:
+    with Limpet("sqlite:///survey.db") as client:
         try:
-            hf.run_sync(survey, places, state_id="survey-1")
+            client.run_sync(survey, places, state_id="survey-1")
         except FileNotFoundError as error:
             print(f"failed: {error}")
         Path("reef.map").touch()
-        print(hf.run_sync(survey, places, state_id="survey-1"))
+        print(client.run_sync(survey, places, state_id="survey-1"))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from holdfast import Holdfast, agent, llm, tool
+from limpet import Limpet, agent, llm, tool
 
 
 @tool
@@ -36,20 +36,20 @@ def lines_of(state_id: str) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    with Holdfast("file://.state_store") as hf:
+    with Limpet("file://.state_store") as client:
         try:
-            hf.run_sync(research, "kelp", state_id="kelp-42")
+            client.run_sync(research, "kelp", state_id="kelp-42")
         except RuntimeError as error:
             print(f"failed: {error}")
         Path("model.up").touch()
-        print(hf.run_sync(research, "kelp", state_id="kelp-42"))
+        print(client.run_sync(research, "kelp", state_id="kelp-42"))
 
         print("\n-- two lines of its journal")
         for event in lines_of("kelp-42")[1:3]:
             print(event["seq"], event["address"], event["status"], event["input"], "->", event["result"])
 
         print("\n-- is everything as it was written?")
-        print(hf.verify("kelp-42"))
+        print(client.verify("kelp-42"))
 
 
 if __name__ == "__main__":

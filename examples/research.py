@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from holdfast import agent, llm, tool
+from limpet import agent, llm, tool
 
 
 @dataclass

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from holdfast import CheckpointPolicy, Holdfast, agent, llm, progress, tool
+from limpet import CheckpointPolicy, Limpet, agent, llm, progress, tool
 
 PAGES = 12
 POLICY = CheckpointPolicy("on_gates", triggers=["llm_call"])
@@ -44,16 +44,16 @@ async def survey(pages: int) -> str:
 
 
 def main() -> None:
-    with Holdfast("sqlite:///runs.db") as hf:
+    with Limpet("sqlite:///runs.db") as client:
         if "crash" in sys.argv:
-            hf.run_sync(survey, PAGES, state_id="survey", checkpoint_policy=POLICY)
+            client.run_sync(survey, PAGES, state_id="survey", checkpoint_policy=POLICY)
             return
-        if not hf.list_states():
+        if not client.list_states():
             # The first process is killed while it measures page 10.
             subprocess.run([sys.executable, __file__, "crash"], check=False)
-            print(f"killed; {hf.progress('survey')} was saved")
-        print(hf.run_sync(survey, PAGES, state_id="survey", checkpoint_policy=POLICY))
-        for checkpoint in hf.checkpoints("survey"):
+            print(f"killed; {client.progress('survey')} was saved")
+        print(client.run_sync(survey, PAGES, state_id="survey", checkpoint_policy=POLICY))
+        for checkpoint in client.checkpoints("survey"):
             print(f"{checkpoint.trigger} at {checkpoint.address}, after {checkpoint.events} events")
 
 

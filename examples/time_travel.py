@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast import Holdfast, agent, llm, tool
+from limpet import Limpet, agent, llm, tool
 
 
 @tool
@@ -31,21 +31,21 @@ async def report(topic: str) -> str:
 
 
 async def main() -> None:
-    with Holdfast("memory://") as hf:
-        print(await hf.run(report, "kelp", state_id="kelp"))
+    with Limpet("memory://") as client:
+        print(await client.run(report, "kelp", state_id="kelp"))
 
         print("\n-- the summary is edited")
-        print(hf.plan_rerun("kelp", "summarise", replace="kelp is a brown alga"))
-        print(await hf.rerun("kelp", "summarise", replace="kelp is a brown alga"))
-        print(hf.diff("kelp"))
+        print(client.plan_rerun("kelp", "summarise", replace="kelp is a brown alga"))
+        print(await client.rerun("kelp", "summarise", replace="kelp is a brown alga"))
+        print(client.diff("kelp"))
 
         print("\n-- another one, in a state of its own")
-        fork = hf.fork("kelp", at="summarise", replace="kelp is fast", new_state_id="kelp-fast")
-        print(await hf.resume(fork))
-        print(hf.lineage("kelp"))
+        fork = client.fork("kelp", at="summarise", replace="kelp is fast", new_state_id="kelp-fast")
+        print(await client.resume(fork))
+        print(client.lineage("kelp"))
 
         print("\n-- would the code still go the same way?")
-        print(await hf.rehearse())
+        print(await client.rehearse())
 
 
 if __name__ == "__main__":

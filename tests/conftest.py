@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-pytest.register_assert_rewrite("holdfast.testing.conformance")
+pytest.register_assert_rewrite("limpet.testing.conformance")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a command that a shell runs in the background. The programs that tests start would ignore it, too.

@@ -12,10 +12,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 FLOORS = {
-    "holdfast/journal": 95.0,
-    "holdfast/codec": 95.0,
-    "holdfast/backends": 95.0,
-    "holdfast": 90.0,
+    "limpet/journal": 95.0,
+    "limpet/codec": 95.0,
+    "limpet/backends": 95.0,
+    "limpet": 90.0,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.config.reference import with_reference
+from limpet.config.reference import with_reference
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "configuration.md"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import Holdfast, StateMetadata, agent, tool
+from limpet import Limpet, StateMetadata, agent, tool
 
 
 @tool
@@ -25,17 +25,15 @@ async def climb(steps: int) -> int:
 
 
 def main(store: str, name: str, first: str, count: str) -> None:
-    with Holdfast(store) as holdfast:
+    with Limpet(store) as limpet:
         print("ready", flush=True)
         sys.stdin.readline()
         for number in range(int(count)):
-            new = holdfast.run_sync(
+            new = limpet.run_sync(
                 climb, 5, state_id=f"{name}-{number}", metadata=StateMetadata(tags=["new"], pipeline_name="climb")
             )
             # Recorded, or gone and begun anew: the result is the same.
-            old = holdfast.run_sync(
-                climb, 3, state_id=f"old-{int(first) + number}", metadata=StateMetadata(tags=["old"])
-            )
+            old = limpet.run_sync(climb, 3, state_id=f"old-{int(first) + number}", metadata=StateMetadata(tags=["old"]))
             if (5, 3) != (new, old):
                 print(f"{name}-{number}: {new}, {old}", flush=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, MemoryStateBackend, SQLiteStateBackend, StateBackend
+from limpet import Limpet, MemoryStateBackend, SQLiteStateBackend, StateBackend
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -18,5 +18,5 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBac
 
 
 @pytest.fixture
-def hf(backend: StateBackend) -> Holdfast:
-    return Holdfast(backend)
+def client(backend: StateBackend) -> Limpet:
+    return Limpet(backend)

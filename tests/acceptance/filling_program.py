@@ -12,7 +12,7 @@ import signal
 import sys
 from collections import Counter
 
-from holdfast import ExecutionStatus, Holdfast, StoreFull, agent, tool
+from limpet import ExecutionStatus, Limpet, StoreFull, agent, tool
 
 executions: Counter[int] = Counter()
 
@@ -35,16 +35,16 @@ def limit(size: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    with Holdfast(sys.argv[1]) as holdfast:
+    with Limpet(sys.argv[1]) as limpet:
         limit(100_000)
         failed = "nothing"
         try:
-            holdfast.run_sync(fills, 100, state_id="fills")
+            limpet.run_sync(fills, 100, state_id="fills")
         except StoreFull as error:
             failed = f"{type(error).__name__}: {error}"
-        recorded = [r for r in holdfast.history("fills").get_event_list() if r.status is ExecutionStatus.COMPLETED]
+        recorded = [r for r in limpet.history("fills").get_event_list() if r.status is ExecutionStatus.COMPLETED]
         limit(resource.RLIM_INFINITY)
         executed = executions.copy()
-        result = holdfast.run_sync(fills, 100, state_id="fills")
+        result = limpet.run_sync(fills, 100, state_id="fills")
         again = [number for number, count in executions.items() if count > executed[number] > 0]
         print(json.dumps({"failed": failed, "recorded": len(recorded), "result": result, "again": again}))

@@ -21,8 +21,8 @@ import polars as pl
 from pydantic import BaseModel
 
 SCALARS = frozenset({type(None), bool, int, float, str, bytes})
-NOTED = frozenset({"recorded_traceback", "_holdfast_address"})
-"""What Holdfast itself notes on an exception."""
+NOTED = frozenset({"recorded_traceback", "_limpet_address"})
+"""What Limpet itself notes on an exception."""
 
 MEMBERS_OF_ERRORS: dict[type[BaseException], tuple[str, ...]] = {
     OSError: ("errno", "strerror", "filename", "filename2"),

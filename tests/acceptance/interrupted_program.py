@@ -10,7 +10,7 @@ import asyncio
 import sys
 from typing import Any
 
-from holdfast import Holdfast, HoldfastError, agent, tool
+from limpet import Limpet, LimpetError, agent, tool
 
 FINISHED, WAITING = 50, 1000
 is_open = "open" in sys.argv
@@ -91,21 +91,21 @@ async def finishing() -> list[str]:
     return found
 
 
-async def both(holdfast: Holdfast, **options: Any) -> list[object]:
-    runs = [holdfast.run(waiting, state_id=state_id, **options) for state_id in ("one", "two")]
+async def both(limpet: Limpet, **options: Any) -> list[object]:
+    runs = [limpet.run(waiting, state_id=state_id, **options) for state_id in ("one", "two")]
     return await asyncio.gather(*runs, return_exceptions=True)
 
 
 if __name__ == "__main__":
     store, name, *how = sys.argv[1:]
     options = {"handle_signals": "signals" in how}
-    with Holdfast(store) as hf:
+    with Limpet(store) as client:
         try:
             if name == "both":
-                say(str([type(each).__name__ for each in asyncio.run(both(hf, **options))]))
+                say(str([type(each).__name__ for each in asyncio.run(both(client, **options))]))
             else:
-                say(str(hf.run_sync(globals()[name], state_id="s", **options)))
-        except HoldfastError as error:
+                say(str(client.run_sync(globals()[name], state_id="s", **options)))
+        except LimpetError as error:
             say(f"{type(error).__name__}: {error}")
             sys.exit(4)
         except KeyboardInterrupt:

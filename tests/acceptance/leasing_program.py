@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import Holdfast, HoldfastError, agent, tool
+from limpet import Limpet, LimpetError, agent, tool
 
 
 @tool
@@ -34,9 +34,9 @@ async def leasing() -> list[str]:
 
 
 if __name__ == "__main__":
-    with Holdfast(sys.argv[1], lease_ttl_s=float(sys.argv[2])) as holdfast:
+    with Limpet(sys.argv[1], lease_ttl_s=float(sys.argv[2])) as limpet:
         try:
-            print(holdfast.run_sync(leasing, state_id="leased"), flush=True)
-        except HoldfastError as error:
+            print(limpet.run_sync(leasing, state_id="leased"), flush=True)
+        except LimpetError as error:
             print(f"{type(error).__name__}: {error}", flush=True)
             sys.exit(4)

@@ -9,7 +9,7 @@ import select
 import sys
 from collections import Counter
 
-from holdfast import Holdfast, agent, tool
+from limpet import Limpet, agent, tool
 
 executed: Counter[str] = Counter()
 
@@ -33,15 +33,15 @@ async def fishing(nets: int) -> int:
 
 
 if __name__ == "__main__":
-    with Holdfast(sys.argv[1]) as hf:
+    with Limpet(sys.argv[1]) as client:
         number = 0
         while not select.select([sys.stdin], [], [], 0)[0]:
             number += 1
-            hf.run_sync(fishing, 5, state_id=f"trip-{number}")
+            client.run_sync(fishing, 5, state_id=f"trip-{number}")
             if number % 5 == 0:
-                hf.fork(f"trip-{number}", "haul#3", new_state_id=f"again-{number}")
+                client.fork(f"trip-{number}", "haul#3", new_state_id=f"again-{number}")
             if number % 10 == 0:
-                hf.delete(f"trip-{number}")
+                client.delete(f"trip-{number}")
             if number == 10:
                 print("under way", flush=True)
         print(number, flush=True)

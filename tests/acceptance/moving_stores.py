@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
+from limpet import (
     Encryption,
     ExecutionEvent,
     ExecutionState,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     SQLiteStateBackend,
     StateBackend,
@@ -25,8 +25,8 @@ from holdfast import (
     agent,
     tool,
 )
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.engine.lease import is_dead
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.engine.lease import is_dead
 
 KINDS: Mapping[str, Callable[[Path], StateBackend]] = {
     "memory": lambda folder: MemoryStateBackend(),
@@ -66,32 +66,32 @@ async def writing(name: str) -> list[Any]:
 STATES = ("run", "failed", "explicit", "timelines", "gone", "artifacts", "child", "grandchild", "orphan", "of-orphan")
 
 
-def fill(hf: Holdfast, encryption: Encryption | None = None) -> None:
+def fill(client: Limpet, encryption: Encryption | None = None) -> None:
     """A state of every sort. The state `gone` is deleted, and `orphan` has begun with its records."""
-    hf.run_sync(stepping, 4, state_id="run", metadata=StateMetadata(tags=["a", "b"], custom_data={"n": [1, None]}))
+    client.run_sync(stepping, 4, state_id="run", metadata=StateMetadata(tags=["a", "b"], custom_data={"n": [1, None]}))
     failing.add("s3")
     with pytest.raises(LookupError):
-        hf.run_sync(stepping, 4, state_id="failed")
+        client.run_sync(stepping, 4, state_id="failed")
     failing.clear()
-    explicit = ExecutionState(state_backend=hf.backend, encryption=encryption, state_id="explicit")
+    explicit = ExecutionState(state_backend=client.backend, encryption=encryption, state_id="explicit")
     add = Tool(name="add", handler=lambda value, context, state: value + 1)
     assert 6 == asyncio.run(ExecutionEvent(actor=add)(5, None, explicit)).result
     explicit.storage.set("depth", {"fathoms": 20})
     explicit.storage.set_artifact("chart", b"\x00" * 40_000)
     explicit.save_checkpoint(StateStatus.PAUSED, StateMetadata(description="in the middle"))
-    hf.run_sync(stepping, 3, state_id="timelines")
-    asyncio.run(hf.rerun("timelines", "step#2"))
-    hf.run_sync(writing, "end", state_id="artifacts")
-    _fork_all(hf)
+    client.run_sync(stepping, 3, state_id="timelines")
+    asyncio.run(client.rerun("timelines", "step#2"))
+    client.run_sync(writing, "end", state_id="artifacts")
+    _fork_all(client)
 
 
-def _fork_all(hf: Holdfast) -> None:
-    hf.run_sync(stepping, 3, state_id="gone")
-    asyncio.run(hf.resume(hf.fork("run", "step#2", new_state_id="child")))
-    hf.fork("child", "step#4", new_state_id="grandchild")
-    asyncio.run(hf.resume(hf.fork("gone", "step#2", new_state_id="orphan")))
-    hf.fork("orphan", "step#3", new_state_id="of-orphan")
-    hf.delete("gone")
+def _fork_all(client: Limpet) -> None:
+    client.run_sync(stepping, 3, state_id="gone")
+    asyncio.run(client.resume(client.fork("run", "step#2", new_state_id="child")))
+    client.fork("child", "step#4", new_state_id="grandchild")
+    asyncio.run(client.resume(client.fork("gone", "step#2", new_state_id="orphan")))
+    client.fork("orphan", "step#3", new_state_id="of-orphan")
+    client.delete("gone")
 
 
 def present() -> list[str]:
@@ -111,13 +111,13 @@ def told_but_end(header: StateHeader | None) -> dict[str, Any]:
     return {field: value for field, value in told(header).items() if field != "end"}
 
 
-def artifacts_in(hf: Holdfast) -> dict[str, bytes]:
-    assert hf.artifacts is not None
-    ids = [info.artifact_id for info in hf.artifacts.list_artifacts()]
-    return {artifact_id: b"".join(hf.artifacts.read(artifact_id)) for artifact_id in ids}
+def artifacts_in(client: Limpet) -> dict[str, bytes]:
+    assert client.artifacts is not None
+    ids = [info.artifact_id for info in client.artifacts.list_artifacts()]
+    return {artifact_id: b"".join(client.artifacts.read(artifact_id)) for artifact_id in ids}
 
 
-def require_equal(source: Holdfast, target: Holdfast, states: list[str]) -> None:
+def require_equal(source: Limpet, target: Limpet, states: list[str]) -> None:
     """Headers and records are the same in both stores, and each state can be taken up at once."""
     for state_id in states:
         there, here = source.backend.find_state(state_id), target.backend.find_state(state_id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast import ExecutionState, RetryConfig, Tool
+from limpet import ExecutionState, RetryConfig, Tool
 
 executions: Counter[str] = Counter()
 failing: set[str] = set()

@@ -11,8 +11,8 @@ import os
 import signal
 import sys
 
-from holdfast import CleanupRun, Holdfast
-from holdfast.engine.cleaning import Cleaning
+from limpet import CleanupRun, Limpet
+from limpet.engine.cleaning import Cleaning
 
 
 def say(line: str) -> None:
@@ -24,7 +24,7 @@ def die(*_: object) -> None:
 
 
 async def main(store: str) -> None:
-    with Holdfast(store) as hf:
+    with Limpet(store) as client:
         say("ready")
         sys.stdin.readline()
         stop = asyncio.Event()
@@ -34,7 +34,7 @@ async def main(store: str) -> None:
         def on_cleanup(run: CleanupRun) -> None:
             say(f"{run.removed} {run.error}")
 
-        await hf.serve(stop=stop, on_cleanup=on_cleanup)
+        await client.serve(stop=stop, on_cleanup=on_cleanup)
 
 
 if __name__ == "__main__":

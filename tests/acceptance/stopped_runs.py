@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, ExecutionInterrupted, ExecutionState, Holdfast, StateStatus, tool
+from limpet import Agent, ExecutionInterrupted, ExecutionState, Limpet, StateStatus, tool
 
 executions: Counter[str] = Counter()
 """How often each place was reached by a tool."""
@@ -116,7 +116,7 @@ def pipeline(body: Body, name: str = "pipeline", **options: Any) -> Agent:
 
 
 async def interrupted(
-    hf: Holdfast,
+    client: Limpet,
     actor: Any,
     *places: str,
     state_id: str = "s",
@@ -124,7 +124,7 @@ async def interrupted(
     **options: Any,
 ) -> ExecutionInterrupted:
     """Run an agent until these places are reached, stop it, and give what is raised."""
-    running = asyncio.create_task(hf.run(actor, None, state_id=state_id, **options))
+    running = asyncio.create_task(client.run(actor, None, state_id=state_id, **options))
     waiting = asyncio.create_task(until(*places))
     await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
     assert not running.done(), running
@@ -136,18 +136,18 @@ async def interrupted(
     return caught.value
 
 
-def require_interrupted(hf: Holdfast, state_id: str = "s", reason: str = "requested") -> dict[str, Any]:
+def require_interrupted(client: Limpet, state_id: str = "s", reason: str = "requested") -> dict[str, Any]:
     """See to it that a state was left as one that was interrupted is, and give what is noted of that."""
-    header = hf.show(state_id).header
+    header = client.show(state_id).header
     assert (StateStatus.INTERRUPTED, None) == (header.status, header.holder)
     stopped = header.metadata.stopped
     assert reason == stopped["reason"]
     assert 60 > abs(time.time() - stopped["at"])
-    assert StateStatus.INTERRUPTED is hf.checkpoints(state_id)[-1].status
+    assert StateStatus.INTERRUPTED is client.checkpoints(state_id)[-1].status
     return stopped
 
 
-def statuses(hf: Holdfast, state_id: str = "s") -> dict[str, str]:
+def statuses(client: Limpet, state_id: str = "s") -> dict[str, str]:
     """The newest status of each event, by its address."""
-    history = hf.history(state_id)
+    history = client.history(state_id)
     return {address: str(history[address].status) for address in history.addresses()}

@@ -18,11 +18,11 @@ import msgspec
 from acceptance.forms import form, form_of_error, traceback_text
 from acceptance.table_of_types import error_rows, rows
 
-from holdfast import (
+from limpet import (
     Encryption,
     ExecutionState,
     FileSystemArtifactBackend,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     SQLiteStateBackend,
     Tool,
@@ -104,43 +104,43 @@ async def whole_table(table: dict[str, dict[str, Any]]) -> None:
     await end()
 
 
-def client(kind: str, folder: Path) -> Holdfast:
+def client(kind: str, folder: Path) -> Limpet:
     """The store of one backend, with what it does with large values: where they go, and which are large."""
     if kind == "memory":
-        return Holdfast(MemoryStateBackend())
+        return Limpet(MemoryStateBackend())
     backend = SQLiteStateBackend(folder / "runs.db", synchronous="full" if kind == "full" else "normal")
     match kind:
         case "artifacts in SQLite":
-            return Holdfast(backend, artifact_threshold=0)
+            return Limpet(backend, artifact_threshold=0)
         case "artifacts in files":
             files = FileSystemArtifactBackend(folder / "artifacts", synchronous="normal")
-            return Holdfast(backend, artifact_backend=files, artifact_threshold=64)
+            return Limpet(backend, artifact_backend=files, artifact_threshold=64)
         case "encrypted":
-            return Holdfast(backend, artifact_threshold=64, encryption=ENCRYPTION)
+            return Limpet(backend, artifact_threshold=64, encryption=ENCRYPTION)
         case _:
-            return Holdfast(backend)
+            return Limpet(backend)
 
 
-def begin(holdfast: Holdfast) -> Outcome:
+def begin(limpet: Limpet) -> Outcome:
     """Run the table for the first time, or take it up again with the same argument."""
-    return _outcome(holdfast, holdfast.run(whole_table, rows(), state_id=STATE_ID))
+    return _outcome(limpet, limpet.run(whole_table, rows(), state_id=STATE_ID))
 
 
-def take_up(holdfast: Holdfast) -> Outcome:
+def take_up(limpet: Limpet) -> Outcome:
     """Take the stored run up with the argument that is stored."""
-    return _outcome(holdfast, holdfast.resume(STATE_ID, agent=whole_table))
+    return _outcome(limpet, limpet.resume(STATE_ID, agent=whole_table))
 
 
-def _outcome(holdfast: Holdfast, running: Any) -> Outcome:
+def _outcome(limpet: Limpet, running: Any) -> Outcome:
     executed.clear()
     caught.clear()
     with suppress(Unfinished):
         asyncio.run(running)
-    history = holdfast.history(STATE_ID)
+    history = limpet.history(STATE_ID)
     gives = [address for address in history.addresses() if "::give" in address]
     keeps = [history[address] for address in history.addresses() if "::keep" in address]
     state = ExecutionState.load_from_state_id(
-        STATE_ID, holdfast.backend, holdfast.artifacts, encryption=ENCRYPTION if holdfast._stored.cipher else None
+        STATE_ID, limpet.backend, limpet.artifacts, encryption=ENCRYPTION if limpet._stored.cipher else None
     )
     ways = {
         "result": given["result"],

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from acceptance import filling_program
 
-from holdfast import (
+from limpet import (
     AgentNotFound,
     ExecutionState,
-    Holdfast,
     InvalidMetadata,
     InvalidStateId,
     InvalidStoreUrl,
+    Limpet,
     MemoryStateBackend,
     NotAStore,
     StateMetadata,
@@ -37,8 +37,8 @@ async def nothing() -> None:
 
 
 @pytest.fixture
-def hf(tmp_path: Path) -> Holdfast:
-    return Holdfast(f"sqlite:///{tmp_path}/runs.db")
+def client(tmp_path: Path) -> Limpet:
+    return Limpet(f"sqlite:///{tmp_path}/runs.db")
 
 
 @pytest.mark.parametrize(
@@ -59,20 +59,20 @@ def hf(tmp_path: Path) -> Holdfast:
         (7, "it is int"),
     ],
 )
-def test_a_state_id_that_could_do_harm_is_refused_everywhere(hf: Holdfast, state_id: Any, why: str) -> None:
+def test_a_state_id_that_could_do_harm_is_refused_everywhere(client: Limpet, state_id: Any, why: str) -> None:
     uses = [
-        lambda: hf.run_sync(nothing, state_id=state_id),
-        lambda: asyncio.run(hf.resume(state_id)),
-        lambda: hf.show(state_id),
-        lambda: hf.history(state_id),
-        lambda: hf.delete(state_id),
+        lambda: client.run_sync(nothing, state_id=state_id),
+        lambda: asyncio.run(client.resume(state_id)),
+        lambda: client.show(state_id),
+        lambda: client.history(state_id),
+        lambda: client.delete(state_id),
         lambda: ExecutionState(state_id=state_id),
-        lambda: ExecutionState.load_from_state_id(state_id, hf.backend),
+        lambda: ExecutionState.load_from_state_id(state_id, client.backend),
     ]
     for use in uses:
         with pytest.raises(InvalidStateId, match=why):
             use()
-    assert [] == hf.list_states()
+    assert [] == client.list_states()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_unknown_store_url_is_refused(url: str, why: str) -> None:
 
 def test_store_urls_are_relative_or_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with Holdfast("sqlite:///near.db") as near, Holdfast(f"sqlite:///{tmp_path}/far%20away.db") as far:
+    with Limpet("sqlite:///near.db") as near, Limpet(f"sqlite:///{tmp_path}/far%20away.db") as far:
         near.run_sync(nothing)
         far.run_sync(nothing)
     assert (tmp_path / "near.db").exists()
@@ -104,12 +104,12 @@ def test_store_urls_are_relative_or_absolute(tmp_path: Path, monkeypatch: pytest
 
 def test_the_configured_store_is_used_where_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    monkeypatch.delenv("LIMPET_STORE", raising=False)
     asyncio.run(nothing.run(state_id="here"))
-    assert (tmp_path / ".holdfast" / "runs.db").exists()
-    monkeypatch.setenv("HOLDFAST_STORE", "sqlite:///named.db")
-    with Holdfast() as holdfast:
-        holdfast.run_sync(nothing)
+    assert (tmp_path / ".limpet" / "runs.db").exists()
+    monkeypatch.setenv("LIMPET_STORE", "sqlite:///named.db")
+    with Limpet() as limpet:
+        limpet.run_sync(nothing)
     assert (tmp_path / "named.db").exists()
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_is_not_a_store_is_refused_and_left_alone(tmp_path: Path) ->
     letter = tmp_path / "letter.db"
     letter.write_text("Dear all, " * 1000)
     with pytest.raises(NotAStore):
-        Holdfast(f"sqlite:///{letter}")
+        Limpet(f"sqlite:///{letter}")
     assert "Dear all, " * 1000 == letter.read_text()
 
 
@@ -140,47 +140,47 @@ def test_metadata_must_be_plain() -> None:
         StateMetadata(custom_data={"when": object()})
 
 
-def test_unknown_states_are_told_with_the_nearest(hf: Holdfast) -> None:
-    hf.run_sync(nothing, state_id="kelp-42")
-    for use in (hf.show, hf.history, hf.delete, lambda state_id: asyncio.run(hf.resume(state_id))):
+def test_unknown_states_are_told_with_the_nearest(client: Limpet) -> None:
+    client.run_sync(nothing, state_id="kelp-42")
+    for use in (client.show, client.history, client.delete, lambda state_id: asyncio.run(client.resume(state_id))):
         with pytest.raises(UnknownState, match=r"No state 'kelp-41' is in this store\. Nearest: 'kelp-42'"):
             use("kelp-41")
 
 
-def test_an_explicit_state_has_no_agent_to_resume(hf: Holdfast) -> None:
-    ExecutionState(state_backend=hf.backend, state_id="explicit").save_checkpoint()
+def test_an_explicit_state_has_no_agent_to_resume(client: Limpet) -> None:
+    ExecutionState(state_backend=client.backend, state_id="explicit").save_checkpoint()
     with pytest.raises(UsageError, match="explicit form"):
-        asyncio.run(hf.resume("explicit"))
+        asyncio.run(client.resume("explicit"))
     with pytest.raises(UsageError, match="explicit form"):
-        hf.run_sync(nothing, state_id="explicit")
+        client.run_sync(nothing, state_id="explicit")
 
 
-def test_an_agent_that_is_gone_is_named(hf: Holdfast) -> None:
+def test_an_agent_that_is_gone_is_named(client: Limpet) -> None:
     def run_a_passing_one() -> None:
         @agent(name="passing")
         async def passing() -> None:
             raise RuntimeError
 
         with pytest.raises(RuntimeError):
-            hf.run_sync(passing, state_id="passing")
+            client.run_sync(passing, state_id="passing")
 
     run_a_passing_one()
     gc.collect()
     with pytest.raises(AgentNotFound, match="declared inside a function"):
-        asyncio.run(hf.resume("passing"))
+        asyncio.run(client.resume("passing"))
 
 
 def test_the_store_is_closed_at_the_end_of_a_with_block(tmp_path: Path) -> None:
-    with Holdfast(f"sqlite:///{tmp_path}/runs.db") as holdfast:
-        holdfast.run_sync(nothing)
+    with Limpet(f"sqlite:///{tmp_path}/runs.db") as limpet:
+        limpet.run_sync(nothing)
     with pytest.raises(UsageError, match="closed"):
-        holdfast.list_states()
-    holdfast.close()
+        limpet.list_states()
+    limpet.close()
 
 
-def test_plain_verbs_are_refused_in_async_code(hf: Holdfast) -> None:
+def test_plain_verbs_are_refused_in_async_code(client: Limpet) -> None:
     async def main() -> None:
-        hf.run_sync(nothing)
+        client.run_sync(nothing)
 
     with pytest.raises(UsageError, match="await"):
         asyncio.run(main())
@@ -188,19 +188,19 @@ def test_plain_verbs_are_refused_in_async_code(hf: Holdfast) -> None:
 
 def test_a_store_that_is_only_looked_at_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(UnknownStore, match=r"There is no store at .*missing\.db"):
-        Holdfast(f"sqlite:///{tmp_path}/missing.db", create=False)
+        Limpet(f"sqlite:///{tmp_path}/missing.db", create=False)
     assert not (tmp_path / "missing.db").exists()
-    Holdfast(f"sqlite:///{tmp_path}/made.db").close()
-    Holdfast(f"sqlite:///{tmp_path}/made.db", create=False).close()
+    Limpet(f"sqlite:///{tmp_path}/made.db").close()
+    Limpet(f"sqlite:///{tmp_path}/made.db", create=False).close()
 
 
-def test_a_parameter_that_run_takes_for_itself_is_named(hf: Holdfast) -> None:
+def test_a_parameter_that_run_takes_for_itself_is_named(client: Limpet) -> None:
     @agent
     async def clashes(*, metadata: str) -> str:
         return metadata
 
     with pytest.raises(UsageError, match="has the parameter metadata, which `run` takes for itself"):
-        hf.run_sync(clashes)
+        client.run_sync(clashes)
 
 
 @pytest.mark.parametrize("key", ["", "lone \ud800", 5, None])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     LLM,
     Budget,
     BudgetExceeded,
@@ -22,7 +22,7 @@ from holdfast import (
     ExecutionInterrupted,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     LLMResult,
     MemoryStateBackend,
     ModelUsage,
@@ -95,15 +95,15 @@ async def loops(count: int) -> list[int]:
 
 def stopped(backend: StateBackend, actor: Any, count: int, budget: Budget) -> BudgetExceeded:
     """Run until the budget is used up, and see to how the run was left."""
-    hf = Holdfast(backend)
+    client = Limpet(backend)
 
     async def run() -> None:
         async with asyncio.timeout(20):
-            await hf.run(actor, count, state_id="b", budget=budget)
+            await client.run(actor, count, state_id="b", budget=budget)
 
     with pytest.raises(BudgetExceeded) as caught:
         asyncio.run(run())
-    header = hf.show("b").header
+    header = client.show("b").header
     assert (StateStatus.INTERRUPTED, None) == (header.status, header.holder)
     assert "budget" == header.metadata.stopped["reason"] == caught.value.reason
     assert caught.value.message == header.metadata.stopped["message"]
@@ -153,11 +153,11 @@ def test_going_on_with_a_larger_budget_executes_nothing_twice(
     actor: Any, budget: Budget, larger: Budget, allowed: list[str], said: str, reopen: Callable[[], StateBackend]
 ) -> None:
     stopped(reopen(), actor, 10, budget)
-    hf = Holdfast(reopen())
-    assert 10 == len(asyncio.run(hf.run(actor, 10, state_id="b", budget=larger)))
+    client = Limpet(reopen())
+    assert 10 == len(asyncio.run(client.run(actor, 10, state_id="b", budget=larger)))
     assert 2 == executions.pop(actor.name)
     assert [1] * 10 == list(executions.values())
-    header = hf.show("b").header
+    header = client.show("b").header
     assert (StateStatus.COMPLETED, {}) == (header.status, header.metadata.stopped)
 
 
@@ -167,7 +167,7 @@ def test_going_on_without_a_budget_is_without_limits(
 ) -> None:
     backend = MemoryStateBackend()
     stopped(backend, actor, 10, budget)
-    assert 10 == len(Holdfast(backend).run_sync(actor, 10, state_id="b"))
+    assert 10 == len(Limpet(backend).run_sync(actor, 10, state_id="b"))
 
 
 @pytest.mark.parametrize(("actor", "budget", "larger", "allowed", "said"), LIMITS)
@@ -191,26 +191,26 @@ def test_small_additions_to_a_budget_bring_a_run_to_its_end_one_call_at_a_time(
         executions.pop("thoughts")
         assert allowed == executions.total()
     budget = Budget(model_calls=6)
-    assert 6 == len(asyncio.run(Holdfast(reopen()).run(thoughts, 6, state_id="b", budget=budget)))
+    assert 6 == len(asyncio.run(Limpet(reopen()).run(thoughts, 6, state_id="b", budget=budget)))
 
 
 def test_a_budget_of_nothing_executes_nothing(reopen: Callable[[], StateBackend]) -> None:
     error = stopped(reopen(), steps, 3, Budget(events=0))
     assert "steps::agent_call was not executed: its budget of 0 events is used up" in error.message
     assert Counter() == executions
-    assert [0, 1, 2] == Holdfast(reopen()).run_sync(steps, 3, state_id="b")
+    assert [0, 1, 2] == Limpet(reopen()).run_sync(steps, 3, state_id="b")
 
 
 def test_a_budget_that_is_just_enough_does_not_stop_a_run() -> None:
     budget = Budget(events=11, model_calls=10, tokens=1000, cost=1.0, repeats=1)
     for _ in range(2):
         backend = MemoryStateBackend()
-        assert 10 == len(asyncio.run(Holdfast(backend).run(thoughts, 10, state_id="b", budget=budget)))
-        assert StateStatus.COMPLETED is Holdfast(backend).show("b").header.status
+        assert 10 == len(asyncio.run(Limpet(backend).run(thoughts, 10, state_id="b", budget=budget)))
+        assert StateStatus.COMPLETED is Limpet(backend).show("b").header.status
 
 
 def test_an_empty_budget_limits_nothing() -> None:
-    assert 20 == len(asyncio.run(Holdfast("memory://").run(steps, 20, budget=Budget())))
+    assert 20 == len(asyncio.run(Limpet("memory://").run(steps, 20, budget=Budget())))
 
 
 def test_a_run_is_stopped_that_calls_the_same_with_the_same_input_again_and_again(
@@ -221,7 +221,7 @@ def test_a_run_is_stopped_that_calls_the_same_with_the_same_input_again_and_agai
     assert {"step 7": 3} == executions
     stopped(reopen(), loops, 10, Budget(repeats=4))
     assert {"step 7": 4} == executions
-    assert [7] * 10 == asyncio.run(Holdfast(reopen()).run(loops, 10, state_id="b", budget=Budget(repeats=10)))
+    assert [7] * 10 == asyncio.run(Limpet(reopen()).run(loops, 10, state_id="b", budget=Budget(repeats=10)))
     assert {"step 7": 10} == executions
 
 
@@ -250,7 +250,7 @@ def test_trying_again_is_no_repeat_and_no_new_event() -> None:
     async def calls() -> str:
         return await shaky()
 
-    assert "there" == asyncio.run(Holdfast("memory://").run(calls, budget=Budget(events=2, repeats=1)))
+    assert "there" == asyncio.run(Limpet("memory://").run(calls, budget=Budget(events=2, repeats=1)))
 
 
 def test_every_attempt_of_a_model_is_a_model_call(reopen: Callable[[], StateBackend]) -> None:
@@ -268,9 +268,9 @@ def test_every_attempt_of_a_model_is_a_model_call(reopen: Callable[[], StateBack
     error = stopped(reopen(), calls, 1, Budget(model_calls=2))
     assert "its budget of 2 model calls is used up" in error.message
     assert 2 == executions["shaky"]
-    hf = Holdfast(reopen())
-    assert "there" == asyncio.run(hf.run(calls, 1, state_id="b", budget=Budget(model_calls=4)))
-    records = [record for record in hf.history("b").get_event_list() if record.address == "calls::shaky::llm_call"]
+    client = Limpet(reopen())
+    assert "there" == asyncio.run(client.run(calls, 1, state_id="b", budget=Budget(model_calls=4)))
+    records = [record for record in client.history("b").get_event_list() if record.address == "calls::shaky::llm_call"]
     assert [1, 2, 3] == [record.attempt for record in records if record.status is ExecutionStatus.RETRYING]
     assert 4 == records[-1].attempt
 
@@ -283,8 +283,8 @@ def test_a_run_is_stopped_when_it_has_taken_the_time_of_its_budget(reopen: Calla
     assert "It has taken the 0.3 s in its budget" in error.message
     assert {"step 0": 1, "step 1": 1} == executions
     switch["hang"] = False
-    hf = Holdfast(reopen())
-    assert [0, 1] == asyncio.run(hf.run(waits_for_ever, 2, state_id="b", budget=Budget(wall_time_s=60)))
+    client = Limpet(reopen())
+    assert [0, 1] == asyncio.run(client.run(waits_for_ever, 2, state_id="b", budget=Budget(wall_time_s=60)))
     assert {"step 0": 1, "step 1": 1} == executions
 
 
@@ -302,7 +302,7 @@ def test_the_time_that_earlier_processes_have_taken_counts_and_the_time_between_
             switch["may go on"] = asyncio.Event()
             if goes_on:
                 switch["may go on"].set()
-            return await Holdfast(reopen()).run(two_parts, 1, state_id="b", budget=budget)
+            return await Limpet(reopen()).run(two_parts, 1, state_id="b", budget=budget)
 
         return asyncio.run(main())
 
@@ -359,12 +359,12 @@ def test_twenty_calls_side_by_side_do_not_all_take_the_last_place(
 ) -> None:
     stopped(reopen(), actor, 20, Budget(events=5))
     assert 4 == executions.total(), "the run itself is the fifth"
-    hf = Holdfast(reopen())
+    client = Limpet(reopen())
     completed = [
-        record for record in hf.history("b") if isinstance(record, EventRecord) and record.status == "completed"
+        record for record in client.history("b") if isinstance(record, EventRecord) and record.status == "completed"
     ]
     assert 4 == len(completed), "what was being executed came to its end"
-    assert list(range(20)) == asyncio.run(hf.run(actor, 20, state_id="b", budget=Budget(events=21)))
+    assert list(range(20)) == asyncio.run(client.run(actor, 20, state_id="b", budget=Budget(events=21)))
     assert 20 == executions.total()
     assert {1} == set(executions.values())
 
@@ -372,8 +372,8 @@ def test_twenty_calls_side_by_side_do_not_all_take_the_last_place(
 def test_model_calls_side_by_side_do_not_all_take_the_last_place(reopen: Callable[[], StateBackend]) -> None:
     stopped(reopen(), gathers_thoughts, 20, Budget(model_calls=5))
     assert 5 == executions.total()
-    assert 5 == Holdfast(reopen()).usage("b").model_calls
-    assert 20 == Holdfast(reopen()).run_sync(gathers_thoughts, 20, state_id="b")
+    assert 5 == Limpet(reopen()).usage("b").model_calls
+    assert 20 == Limpet(reopen()).run_sync(gathers_thoughts, 20, state_id="b")
     assert 20 == executions.total()
 
 
@@ -386,7 +386,7 @@ def test_a_group_of_tasks_is_stopped_as_well(reopen: Callable[[], StateBackend])
 
     stopped(reopen(), groups, 20, Budget(events=5))
     assert 4 == executions.total()
-    assert list(range(20)) == Holdfast(reopen()).run_sync(groups, 20, state_id="b")
+    assert list(range(20)) == Limpet(reopen()).run_sync(groups, 20, state_id="b")
     assert {1} == set(executions.values())
 
 
@@ -404,7 +404,7 @@ def test_what_is_being_executed_when_the_budget_is_used_up_is_finished_first() -
     backend = MemoryStateBackend()
     stopped(backend, both, 0, Budget(events=3))
     assert {"slow": 1, "step 1": 1} == executions
-    assert Holdfast(backend).history("b").has_completed_event("both::slow::tool_call")
+    assert Limpet(backend).history("b").has_completed_event("both::slow::tool_call")
 
 
 # Code that would go on all the same.
@@ -449,7 +449,7 @@ def test_a_call_that_was_not_allowed_leaves_no_record() -> None:
     backend = MemoryStateBackend()
     stopped(backend, steps, 10, Budget(events=3))
     assert ["steps::agent_call", "steps::step::tool_call", "steps::step#2::tool_call"] == (
-        Holdfast(backend).history("b").addresses()
+        Limpet(backend).history("b").addresses()
     )
 
 
@@ -464,7 +464,7 @@ def test_a_budget_holds_inside_plain_functions_too(reopen: Callable[[], StateBac
 
     stopped(reopen(), plainly, 10, Budget(events=5))
     assert {"step 0": 1, "step 1": 1, "step 2": 1} == executions
-    assert list(range(10)) == Holdfast(reopen()).run_sync(plainly, 10, state_id="b")
+    assert list(range(10)) == Limpet(reopen()).run_sync(plainly, 10, state_id="b")
     assert {1} == set(executions.values())
 
 
@@ -482,18 +482,18 @@ def test_a_budget_holds_for_what_tools_call(is_gathered: bool, reopen: Callable[
 
     stopped(reopen(), calls, 10, Budget(events=5))
     assert {"step 0": 1, "step 1": 1, "step 2": 1} == executions
-    assert list(range(10)) == Holdfast(reopen()).run_sync(calls, 10, state_id="b")
+    assert list(range(10)) == Limpet(reopen()).run_sync(calls, 10, state_id="b")
     assert {1} == set(executions.values())
 
 
 def test_resuming_takes_a_budget_as_running_does() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
     with pytest.raises(BudgetExceeded):
-        asyncio.run(hf.run(steps, 10, state_id="b", budget=Budget(events=3)))
+        asyncio.run(client.run(steps, 10, state_id="b", budget=Budget(events=3)))
     with pytest.raises(BudgetExceeded):
-        asyncio.run(hf.resume("b", agent=steps, budget=Budget(events=6)))
+        asyncio.run(client.resume("b", agent=steps, budget=Budget(events=6)))
     assert 5 == executions.total() - executions["steps"]
-    assert list(range(10)) == asyncio.run(hf.resume("b", agent=steps))
+    assert list(range(10)) == asyncio.run(client.resume("b", agent=steps))
 
 
 def test_the_error_says_what_to_do_is_an_interruption_and_can_be_sent_to_another_process() -> None:
@@ -590,7 +590,7 @@ def test_the_time_of_a_state_in_the_explicit_form_can_be_limited(reopen: Callabl
 
 @dataclass
 class Reply:
-    """What the client of a model gives, which knows nothing of Holdfast."""
+    """What the client of a model gives, which knows nothing of Limpet."""
 
     text: str
     spent: int
@@ -618,8 +618,8 @@ def test_what_model_calls_used_is_recorded_and_summed(reopen: Callable[[], State
         await unknown()
         await step(1)
 
-    Holdfast(reopen()).run_sync(talks, state_id="b")
-    used = Holdfast(reopen()).usage("b")
+    Limpet(reopen()).run_sync(talks, state_id="b")
+    used = Limpet(reopen()).usage("b")
     assert (6, 314, pytest.approx(1.3)) == (used.model_calls, used.tokens, used.cost)
     assert {
         "some-model": ModelUsage(3, 300, pytest.approx(0.3)),  # pyright: ignore[reportArgumentType]
@@ -627,7 +627,7 @@ def test_what_model_calls_used_is_recorded_and_summed(reopen: Callable[[], State
         "": ModelUsage(1, 0, 0.0),
     } == used.by_model
     assert ModelUsage() == used.replayed
-    details = Holdfast(reopen()).history("b")["talks::think::llm_call"].details
+    details = Limpet(reopen()).history("b")["talks::think::llm_call"].details
     assert details is not None
     assert Usage(100, 0.1, "some-model") == details.usage
 
@@ -645,14 +645,14 @@ def test_a_hook_tells_what_a_class_of_ones_own_has_used(reopen: Callable[[], Sta
         return [await replies(number) for number in range(count)]
 
     stopped(reopen(), talks, 10, Budget(tokens=500))
-    used = Holdfast(reopen()).usage("b")
+    used = Limpet(reopen()).usage("b")
     assert (3, 600, pytest.approx(0.6), ["own-model"]) == (
         used.model_calls,
         used.tokens,
         used.cost,
         list(used.by_model),
     )
-    assert [Reply("text", 200)] * 10 == Holdfast(reopen()).run_sync(talks, 10, state_id="b")
+    assert [Reply("text", 200)] * 10 == Limpet(reopen()).run_sync(talks, 10, state_id="b")
 
 
 def test_a_hook_that_raises_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
@@ -670,10 +670,10 @@ def test_a_hook_that_raises_does_no_harm(caplog: pytest.LogCaptureFixture) -> No
         await replies()
         return await replies()
 
-    hf = Holdfast("memory://")
-    assert Vague("text") == hf.run_sync(talks, state_id="b")
-    assert (2, 0) == (hf.usage("b").model_calls, hf.usage("b").tokens)
-    assert 1 == len([told for told in caplog.records if told.name == "holdfast.usage"])
+    client = Limpet("memory://")
+    assert Vague("text") == client.run_sync(talks, state_id="b")
+    assert (2, 0) == (client.usage("b").model_calls, client.usage("b").tokens)
+    assert 1 == len([told for told in caplog.records if told.name == "limpet.usage"])
 
 
 def test_a_result_that_says_what_it_used_comes_back_equal(reopen: Callable[[], StateBackend]) -> None:
@@ -686,10 +686,10 @@ def test_a_result_that_says_what_it_used_comes_back_equal(reopen: Callable[[], S
 
     switch["break"] = True
     with pytest.raises(RuntimeError):
-        Holdfast(reopen()).run_sync(talks, state_id="b")
+        Limpet(reopen()).run_sync(talks, state_id="b")
     switch["break"] = False
     assert [LLMResult("thought 1", 100, "some-model", 0.1), LLMResult("thought 2", 100, "some-model", 0.1)] == (
-        Holdfast(reopen()).run_sync(talks, state_id="b")
+        Limpet(reopen()).run_sync(talks, state_id="b")
     )
 
 
@@ -711,16 +711,16 @@ def test_what_replay_has_saved_is_told(size: int, reopen: Callable[[], StateBack
     switch["break"] = True
     for replayed in (0, 4, 8):
         with pytest.raises(RuntimeError):
-            Holdfast(reopen()).run_sync(talks, state_id="b")
-        assert replayed == Holdfast(reopen()).usage("b").replayed.calls
+            Limpet(reopen()).run_sync(talks, state_id="b")
+        assert replayed == Limpet(reopen()).usage("b").replayed.calls
     switch["break"] = False
-    assert 4 == Holdfast(reopen()).run_sync(talks, state_id="b")
-    used = Holdfast(reopen()).usage("b")
+    assert 4 == Limpet(reopen()).run_sync(talks, state_id="b")
+    used = Limpet(reopen()).usage("b")
     assert (4, 400, pytest.approx(0.4)) == (used.model_calls, used.tokens, used.cost)
     assert (12, 1200, pytest.approx(1.2)) == (used.replayed.calls, used.replayed.tokens, used.replayed.cost)
     assert "4 model calls, 400 tokens, cost 0.4; replay saved 12 calls, 1,200 tokens, cost 1.20" == str(used)
-    assert 4 == Holdfast(reopen()).run_sync(talks, state_id="b")
-    assert used == Holdfast(reopen()).usage("b"), "a completed run replays nothing"
+    assert 4 == Limpet(reopen()).run_sync(talks, state_id="b")
+    assert used == Limpet(reopen()).usage("b"), "a completed run replays nothing"
     assert 4 == executions["long thought"]
 
 
@@ -729,8 +729,8 @@ def test_what_replay_has_saved_is_told_of_a_run_that_is_stopped_by_its_budget(
 ) -> None:
     for allowed in (2, 3, 5):
         stopped(reopen(), thoughts, 6, Budget(model_calls=allowed))
-    assert (5, 500) == (Holdfast(reopen()).usage("b").model_calls, Holdfast(reopen()).usage("b").tokens)
-    assert 2 + 3 == Holdfast(reopen()).usage("b").replayed.calls
+    assert (5, 500) == (Limpet(reopen()).usage("b").model_calls, Limpet(reopen()).usage("b").tokens)
+    assert 2 + 3 == Limpet(reopen()).usage("b").replayed.calls
 
 
 def test_what_a_state_in_the_explicit_form_has_used_and_saved_is_told(reopen: Callable[[], StateBackend]) -> None:
@@ -744,7 +744,7 @@ def test_what_a_state_in_the_explicit_form_has_used_and_saved_is_told(reopen: Ca
     assert (4, 400, 3) == (restored.usage.model_calls, restored.usage.tokens, restored.usage.replayed.calls)
     assert {1} == set(executions.values())
     restored.save_checkpoint(StateStatus.COMPLETED)
-    used = Holdfast(reopen()).usage("b")
+    used = Limpet(reopen()).usage("b")
     assert (4, 400, 3) == (used.model_calls, used.tokens, used.replayed.calls)
     assert used == restored.usage
 
@@ -759,7 +759,7 @@ def test_validation_and_rehearsal_save_nothing_and_use_nothing_that_is_recorded(
     for mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL):
         asyncio.run(many(ExecutionState.load_from_state_id("b", backend, replay_mode=mode), actor, 3))
     assert before == backend.find_state("b")
-    assert (3, 0) == (Holdfast(backend).usage("b").model_calls, Holdfast(backend).usage("b").replayed.calls)
+    assert (3, 0) == (Limpet(backend).usage("b").model_calls, Limpet(backend).usage("b").replayed.calls)
 
 
 def test_an_attempt_that_used_something_and_failed_afterwards_is_a_model_call_of_the_budget() -> None:
@@ -783,22 +783,22 @@ def test_an_attempt_that_used_something_and_failed_afterwards_is_a_model_call_of
 
 
 def test_usage_is_that_of_all_timelines_and_the_budget_of_the_current_one() -> None:
-    hf = Holdfast("memory://")
-    hf.run_sync(thoughts, 6, state_id="b")
+    client = Limpet("memory://")
+    client.run_sync(thoughts, 6, state_id="b")
     with pytest.raises(BudgetExceeded, match=r"think#5::llm_call was not executed"):
-        asyncio.run(hf.rerun("b", at="think#3", budget=Budget(model_calls=4)))
-    assert (6 + 2, 800) == (hf.usage("b").model_calls, hf.usage("b").tokens)
-    assert 6 == len(asyncio.run(hf.resume("b", agent=thoughts, budget=Budget(model_calls=6))))
+        asyncio.run(client.rerun("b", at="think#3", budget=Budget(model_calls=4)))
+    assert (6 + 2, 800) == (client.usage("b").model_calls, client.usage("b").tokens)
+    assert 6 == len(asyncio.run(client.resume("b", agent=thoughts, budget=Budget(model_calls=6))))
 
 
 def test_a_fork_of_a_run_that_was_stopped_has_not_been_stopped_itself_and_has_saved_nothing_yet() -> None:
     backend = MemoryStateBackend()
     for allowed in (2, 4):
         stopped(backend, thoughts, 6, Budget(model_calls=allowed))
-    hf = Holdfast(backend)
-    fork = hf.fork("b", at="think#2")
-    assert {} == hf.show(fork).header.metadata.stopped
-    assert ModelUsage() == hf.usage(fork).replayed
+    client = Limpet(backend)
+    fork = client.fork("b", at="think#2")
+    assert {} == client.show(fork).header.metadata.stopped
+    assert ModelUsage() == client.usage(fork).replayed
 
 
 # What cannot be.
@@ -816,7 +816,7 @@ def test_a_limit_is_a_number_from_zero_on(field: str, wrong: object) -> None:
 def test_what_is_no_budget_is_refused_before_anything_runs(wrong: Any) -> None:
     backend = MemoryStateBackend()
     with pytest.raises(UsageError, match="Give a Budget"):
-        Holdfast(backend).run_sync(steps, 3, budget=wrong)
+        Limpet(backend).run_sync(steps, 3, budget=wrong)
     with pytest.raises(UsageError, match="Give a Budget"):
         ExecutionState(state_backend=backend, budget=wrong)
     assert [] == backend.list_states()

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.environment import repository, with_environment
-from holdfast.model import StateMetadata
+from limpet.engine.environment import repository, with_environment
+from limpet.model import StateMetadata
 
 PROGRAM = """
-from holdfast import ExecutionState, Holdfast, MemoryStateBackend, agent
+from limpet import ExecutionState, Limpet, MemoryStateBackend, agent
 
 @agent
 async def hello(name: str) -> str:
     return f"hello {name}"
 
 if __name__ == "__main__":
-    with Holdfast(MemoryStateBackend()) as hf:
-        hf.run_sync(hello, "kelp", state_id="run")
-        explicit = ExecutionState(state_backend=hf.backend, state_id="explicit")
+    with Limpet(MemoryStateBackend()) as client:
+        client.run_sync(hello, "kelp", state_id="run")
+        explicit = ExecutionState(state_backend=client.backend, state_id="explicit")
         explicit.save_checkpoint()
-        print(hf.show("run").header.metadata.to_json())
-        print(hf.show("explicit").header.metadata.to_json())
+        print(client.show("run").header.metadata.to_json())
+        print(client.show("explicit").header.metadata.to_json())
 """
 
 
@@ -81,8 +81,8 @@ def test_a_run_notes_where_it_began_and_with_what(tmp_path: Path) -> None:
     assert str(tmp_path.resolve()) == run["started_in"]
     expected = ["hello.py", "--topic", "kelp", "--api-key=***", "https://***@example.org/x"]
     assert expected == run["command"][1:]
-    assert {"holdfast", "msgspec", "ormsgpack"} <= set(run["packages"])
-    assert run["holdfast"] == run["packages"]["holdfast"]
+    assert {"limpet", "msgspec", "ormsgpack"} <= set(run["packages"])
+    assert run["limpet"] == run["packages"]["limpet"]
     assert "pandas" not in run["packages"]
     assert (commit, "reef") == (run["git"]["commit"], run["git"]["branch"])
     assert set(run) == set(explicit)
@@ -96,9 +96,9 @@ def test_nothing_of_the_environment_variables_is_captured(tmp_path: Path) -> Non
 
 
 def test_capturing_is_switched_off_by_a_variable(tmp_path: Path) -> None:
-    assert ({}, {}) == captured_by(tmp_path, HOLDFAST_CAPTURE="off")
-    run, _ = captured_by(tmp_path, HOLDFAST_CAPTURE="minimal")
-    assert {"python", "platform", "holdfast"} == set(run)
+    assert ({}, {}) == captured_by(tmp_path, LIMPET_CAPTURE="off")
+    run, _ = captured_by(tmp_path, LIMPET_CAPTURE="minimal")
+    assert {"python", "platform", "limpet"} == set(run)
 
 
 def test_a_clean_repository_becomes_dirty_by_a_change_of_what_git_knows(tmp_path: Path) -> None:

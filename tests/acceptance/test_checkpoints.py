@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import (
+from limpet import (
     Agent,
     ArtifactMissing,
     Encryption,
     ExecutionEvent,
     ExecutionState,
-    Holdfast,
+    Limpet,
     MemoryArtifactBackend,
     MemoryStateBackend,
     ReplayMode,
@@ -79,7 +79,7 @@ def marked(backend: StateBackend) -> tuple[ExecutionState, int, int]:
 
 def test_a_checkpoint_costs_one_record(backend: StateBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     # It repeats the metadata, and so what is captured of the environment, which is long on some machines.
-    monkeypatch.setenv("HOLDFAST_CAPTURE", "minimal")
+    monkeypatch.setenv("LIMPET_CAPTURE", "minimal")
     state = ExecutionState(state_backend=backend, state_id="x")
     state.storage.set("large", "kelp " * 100_000)
     asyncio.run(call(state, *(f"s{number}" for number in range(50))))
@@ -94,7 +94,7 @@ def test_a_checkpoint_costs_one_record(backend: StateBackend, monkeypatch: pytes
 def test_checkpoints_are_listed_with_what_they_say(backend: StateBackend) -> None:
     state, first, second = marked(backend)
     listed = state.checkpoints
-    assert listed == Holdfast(backend).checkpoints("x")
+    assert listed == Limpet(backend).checkpoints("x")
     assert [first, second] == [checkpoint.position for checkpoint in listed][:2]
     assert [StateStatus.RUNNING, StateStatus.PAUSED, StateStatus.PAUSED] == [each.status for each in listed]
     assert [["first"], ["second"]] == [each.metadata.tags for each in listed][:2]
@@ -118,7 +118,7 @@ def test_each_checkpoint_can_be_loaded_as_it_stood(backend: StateBackend) -> Non
         at_second.history.addresses(),
     )
     assert [2.0] == at_second.storage.get_artifact("embedding")
-    assert ["step::tool_call"] == Holdfast(backend).history("x", checkpoint=first).addresses()
+    assert ["step::tool_call"] == Limpet(backend).history("x", checkpoint=first).addresses()
     assert before == (backend.read("x"), backend.find_state("x"))
 
 
@@ -149,13 +149,13 @@ def test_checkpoints_of_old_timelines_can_still_be_loaded(backend: StateBackend)
 
 def test_checkpoints_can_be_compared(backend: StateBackend) -> None:
     _, first, second = marked(backend)
-    hf = Holdfast(backend)
-    diff = hf.diff(f"x:c{first}", f"x:c{second}")
+    client = Limpet(backend)
+    diff = client.diff(f"x:c{first}", f"x:c{second}")
     assert ["step#2::tool_call"] == [record.address for record in diff.new_events]
     assert {"number", "late", "artifact:embedding"} == set(diff.changed_storage)
     assert 1 == len(diff.new_artifacts)
-    assert not hf.diff(f"x:c{second}", f"x:c{second}")
-    back = hf.diff(f"x:c{second}", f"x:c{first}")
+    assert not client.diff(f"x:c{second}", f"x:c{second}")
+    back = client.diff(f"x:c{second}", f"x:c{first}")
     assert (["step#2::tool_call"], diff.new_artifacts) == (
         [record.address for record in back.removed_events],
         back.removed_artifacts,
@@ -164,9 +164,9 @@ def test_checkpoints_can_be_compared(backend: StateBackend) -> None:
 
 def test_checkpoints_can_be_forked_from(backend: StateBackend) -> None:
     _, first, second = marked(backend)
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     for position, number in ((first, 1), (second, 2)):
-        fork = ExecutionState.load_from_state_id(hf.fork("x", checkpoint=position), backend)
+        fork = ExecutionState.load_from_state_id(client.fork("x", checkpoint=position), backend)
         assert number == fork.storage.get("number")
         assert ["s1/1", f"s2/{3 - number}"] == asyncio.run(call(fork, "s1", "s2"))
         executions["s2"] = 1
@@ -174,14 +174,14 @@ def test_checkpoints_can_be_forked_from(backend: StateBackend) -> None:
 
 def test_an_unknown_checkpoint_is_told_with_those_that_are_known(backend: StateBackend) -> None:
     _, first, second = marked(backend)
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     for position in (0, first - 1, 99):
         with pytest.raises(UnknownCheckpoint, match=f"{first}, {second}"):
             ExecutionState.load_from_state_id("x", backend, checkpoint=position)
         with pytest.raises(UnknownCheckpoint, match=f"{first}, {second}"):
-            hf.history("x", checkpoint=position)
+            client.history("x", checkpoint=position)
         with pytest.raises(UnknownCheckpoint, match=f"{first}, {second}"):
-            hf.diff("x", f"x:c{position}")
+            client.diff("x", f"x:c{position}")
     with pytest.raises(UsageError, match="not at both"):
         ExecutionState.load_from_state_id("x", backend, checkpoint=first, resume_from_address="step::tool_call")
 
@@ -194,12 +194,12 @@ def test_a_checkpoint_inside_a_run_can_be_gone_back_to(backend: StateBackend) ->
             state.save_checkpoint()
             return [first, await step("s2")]
 
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     marks = Marks(name="marks")
-    assert ["s1/1", "s2/1"] == hf.run_sync(marks, "", state_id="x")
-    (checkpoint,) = hf.checkpoints("x")
-    fork = hf.fork("x", checkpoint=checkpoint.position)
-    assert ["s1/1", "s2/2"] == asyncio.run(hf.resume(fork, agent=marks))
+    assert ["s1/1", "s2/1"] == client.run_sync(marks, "", state_id="x")
+    (checkpoint,) = client.checkpoints("x")
+    fork = client.fork("x", checkpoint=checkpoint.position)
+    assert ["s1/1", "s2/2"] == asyncio.run(client.resume(fork, agent=marks))
 
 
 def test_a_snapshot_goes_on_in_another_store_without_the_first(backend: StateBackend) -> None:
@@ -259,9 +259,9 @@ def test_a_snapshot_can_leave_its_artifacts_out(backend: StateBackend) -> None:
 
 
 def test_a_snapshot_has_every_timeline_and_checkpoint(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
-    hf.run_sync(flat, 3, state_id="x")
-    asyncio.run(hf.rerun("x", "step#2"))
+    client = Limpet(backend)
+    client.run_sync(flat, 3, state_id="x")
+    asyncio.run(client.rerun("x", "step#2"))
     origin = ExecutionState.load_from_state_id("x", backend)
     snapshot = over_the_wire(origin.to_snapshot())
     target = MemoryStateBackend()
@@ -269,23 +269,23 @@ def test_a_snapshot_has_every_timeline_and_checkpoint(backend: StateBackend) -> 
     assert origin.timelines == copied.timelines
     assert ["s1/1", "s2/2", "s3/2"] == copied.history.get_event_result("flat::agent_call")
     copied.save_checkpoint()
-    there = Holdfast(target)
+    there = Limpet(target)
     assert [1, 2] == [timeline.number for timeline in there.timelines("x")]
     assert ["s1/1", "s2/1", "s3/1"] == there.history("x", timeline=1).get_event_result("flat::agent_call")
     assert ["s1/1", "s2/1", "s3/3"] == asyncio.run(there.rerun("x", "step#3", timeline=1, agent=flat))
 
 
 def test_a_snapshot_of_a_fork_needs_no_parent(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
-    hf.run_sync(flat, 3, state_id="x")
-    fork = hf.fork("x", "step#3", new_state_id="y")
-    asyncio.run(hf.resume(fork))
+    client = Limpet(backend)
+    client.run_sync(flat, 3, state_id="x")
+    fork = client.fork("x", "step#3", new_state_id="y")
+    asyncio.run(client.resume(fork))
     snapshot = over_the_wire(ExecutionState.load_from_state_id("y", backend).to_snapshot())
     target = MemoryStateBackend()
     copied = ExecutionState.from_snapshot(snapshot, state_backend=target)
     copied.save_checkpoint()
-    assert ["s1/1", "s2/1", "s3/2"] == Holdfast(target).history("y").get_event_result("flat::agent_call")
-    assert ["s1/1", "s2/2", "s3/3"] == asyncio.run(Holdfast(target).rerun("y", "step#2", agent=flat))
+    assert ["s1/1", "s2/1", "s3/2"] == Limpet(target).history("y").get_event_result("flat::agent_call")
+    assert ["s1/1", "s2/2", "s3/3"] == asyncio.run(Limpet(target).rerun("y", "step#2", agent=flat))
 
 
 def test_a_snapshot_of_an_older_point_is_of_that_point(backend: StateBackend) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import (
+from limpet import (
     Cleanup,
     ExecutionState,
     FileSystemArtifactBackend,
     FileSystemStateBackend,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     Removed,
     Retention,
@@ -29,7 +29,7 @@ from holdfast import (
     load_config,
     tool,
 )
-from holdfast.journal.room import RoomLeft
+from limpet.journal.room import RoomLeft
 
 KINDS = ["memory", "sqlite", "files", "packed"]
 NOW = timedelta(0)
@@ -69,12 +69,12 @@ def opened(kind: str, folder: Path) -> StateBackend:
 
 
 @pytest.fixture(params=KINDS)
-def hf(request: pytest.FixtureRequest, tmp_path: Path) -> Holdfast:
-    return Holdfast(opened(request.param, tmp_path))
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> Limpet:
+    return Limpet(opened(request.param, tmp_path))
 
 
-def ids(hf: Holdfast) -> list[str]:
-    return sorted(header.state_id for header in hf.list_states(limit=1000))
+def ids(client: Limpet) -> list[str]:
+    return sorted(header.state_id for header in client.list_states(limit=1000))
 
 
 def same(planned: Cleanup, done: Cleanup) -> None:
@@ -90,33 +90,33 @@ def on_disk(folder: Path) -> int:
     return sum(file.stat().st_size for file in files if file.is_file() and file.name != "lock")
 
 
-def test_a_limit_of_10_on_200_leaves_the_10_newest(hf: Holdfast) -> None:
+def test_a_limit_of_10_on_200_leaves_the_10_newest(client: Limpet) -> None:
     for number in range(200):
-        hf.run_sync(stepping, 1, state_id=f"s{number:03}")
-    planned = hf.cleanup(Retention(max_per_pipeline=10), dry_run=True)
-    assert 200 == len(ids(hf))
+        client.run_sync(stepping, 1, state_id=f"s{number:03}")
+    planned = client.cleanup(Retention(max_per_pipeline=10), dry_run=True)
+    assert 200 == len(ids(client))
     told: list[tuple[int, int, str]] = []
-    done = hf.cleanup(Retention(max_per_pipeline=10), on_progress=lambda *each: told.append(each))
+    done = client.cleanup(Retention(max_per_pipeline=10), on_progress=lambda *each: told.append(each))
     same(planned, done)
-    assert [f"s{number:03}" for number in range(190, 200)] == ids(hf)
+    assert [f"s{number:03}" for number in range(190, 200)] == ids(client)
     assert [f"s{number:03}" for number in range(190)] == [each.state_id for each in done.removed]
     assert {"within the limits": 10} == done.kept
     assert [(number, 190) for number in range(1, 191)] == [each[:2] for each in told]
     assert all(each.bytes > 200 for each in done.removed)
 
 
-def test_what_is_not_finished_stays_and_goes_on(hf: Holdfast) -> None:
+def test_what_is_not_finished_stays_and_goes_on(client: Limpet) -> None:
     with pytest.raises(ZeroDivisionError):
-        hf.run_sync(failing, state_id="failed")
+        client.run_sync(failing, state_id="failed")
     for state_id, status in (("paused", StateStatus.PAUSED), ("awaiting", StateStatus.AWAITING)):
-        state = ExecutionState(state_backend=hf.backend, state_id=state_id)
+        state = ExecutionState(state_backend=client.backend, state_id=state_id)
         state.save_checkpoint(status=status)
         del state
-    hf.run_sync(stepping, 1, state_id="completed")
-    done = hf.cleanup(Retention(max_age=NOW, max_per_pipeline=0, max_total_size=0))
+    client.run_sync(stepping, 1, state_id="completed")
+    done = client.cleanup(Retention(max_age=NOW, max_per_pipeline=0, max_total_size=0))
     assert ["completed"] == [each.state_id for each in done.removed]
-    assert ["awaiting", "failed", "paused"] == ids(hf)
-    done = hf.cleanup(Retention(max_per_pipeline=0, statuses=["failed"]))
+    assert ["awaiting", "failed", "paused"] == ids(client)
+    done = client.cleanup(Retention(max_per_pipeline=0, statuses=["failed"]))
     assert ["failed"] == [each.state_id for each in done.removed]
     assert {"not finished: awaiting": 1, "not finished: paused": 1} == done.kept
 
@@ -131,69 +131,69 @@ async def failing() -> float:
     return await divide()
 
 
-def test_what_is_being_run_stays_even_where_its_status_is_named(hf: Holdfast) -> None:
+def test_what_is_being_run_stays_even_where_its_status_is_named(client: Limpet) -> None:
     found: list[Cleanup] = []
 
     @agent
     async def cleaning_up() -> int:
         rules = Retention(max_per_pipeline=0, statuses=["running", "completed"])
-        found.append(await asyncio.to_thread(hf.cleanup, rules))
+        found.append(await asyncio.to_thread(client.cleanup, rules))
         return 1
 
-    hf.run_sync(stepping, 1, state_id="other")
-    assert 1 == hf.run_sync(cleaning_up, state_id="running")
+    client.run_sync(stepping, 1, state_id="other")
+    assert 1 == client.run_sync(cleaning_up, state_id="running")
     assert (["other"], {"being run": 1}) == ([each.state_id for each in found[0].removed], found[0].kept)
-    assert ["running"] == ids(hf)
+    assert ["running"] == ids(client)
 
 
-def test_what_is_run_on_between_looking_and_deleting_stays(hf: Holdfast) -> None:
+def test_what_is_run_on_between_looking_and_deleting_stays(client: Limpet) -> None:
     for state_id in ("a", "b", "c"):
-        hf.run_sync(stepping, 2, state_id=state_id)
+        client.run_sync(stepping, 2, state_id=state_id)
 
     def resumed(planned: Cleanup) -> bool:
         assert ["a", "b", "c"] == [each.state_id for each in planned.removed]
-        asyncio.run(hf.rerun("b", "stepping::step#2::tool_call"))
-        hf.delete("c")
+        asyncio.run(client.rerun("b", "stepping::step#2::tool_call"))
+        client.delete("c")
         return True
 
-    done = hf.cleanup(ALL, confirm=resumed)
+    done = client.cleanup(ALL, confirm=resumed)
     assert ["a"] == [each.state_id for each in done.removed]
     assert {"changed meanwhile": 2} == done.kept
-    assert 401 == hf.run_sync(stepping, 2, state_id="b")
+    assert 401 == client.run_sync(stepping, 2, state_id="b")
 
 
-def test_nothing_is_deleted_where_that_is_not_confirmed(hf: Holdfast) -> None:
-    hf.run_sync(stepping, 1, state_id="a")
-    report = hf.cleanup(ALL, confirm=lambda _: False)
-    assert (True, ["a"]) == (report.is_dry_run, ids(hf))
+def test_nothing_is_deleted_where_that_is_not_confirmed(client: Limpet) -> None:
+    client.run_sync(stepping, 1, state_id="a")
+    report = client.cleanup(ALL, confirm=lambda _: False)
+    assert (True, ["a"]) == (report.is_dry_run, ids(client))
 
 
 def test_the_latest_are_all_loadable_although_some_are_damaged(tmp_path: Path) -> None:
-    hf = Holdfast(FileSystemStateBackend(tmp_path / "states", "normal"))
+    client = Limpet(FileSystemStateBackend(tmp_path / "states", "normal"))
     for number in range(9):
-        hf.run_sync(stepping, 1, state_id=f"s{number}")
+        client.run_sync(stepping, 1, state_id=f"s{number}")
     for number in (6, 8):
         (journal,) = (tmp_path / "states" / "states" / f"s{number}").glob("journal-*.jsonl")
         journal.write_bytes(journal.read_bytes().replace(b'"header"', b'"hexder"', 1))
         (journal.parent / "header.json").unlink()
-    done = hf.cleanup(Retention(max_age=NOW, keep_latest=5))
+    done = client.cleanup(Retention(max_age=NOW, keep_latest=5))
     assert ["s0", "s1"] == [each.state_id for each in done.removed]
     assert 2 == done.kept["damaged"]
     for number in (2, 3, 4, 5, 7):
-        assert 200 == hf.run_sync(stepping, 1, state_id=f"s{number}")
+        assert 200 == client.run_sync(stepping, 1, state_id=f"s{number}")
 
 
-def test_a_size_is_kept_by_deleting_the_oldest(hf: Holdfast) -> None:
+def test_a_size_is_kept_by_deleting_the_oldest(client: Limpet) -> None:
     for number in range(10):
-        hf.run_sync(stepping, 5, state_id=f"s{number}")
-    sizes = {each.state_id: each.bytes for each in hf.cleanup(ALL, dry_run=True).removed}
+        client.run_sync(stepping, 5, state_id=f"s{number}")
+    sizes = {each.state_id: each.bytes for each in client.cleanup(ALL, dry_run=True).removed}
     most = sum(list(sizes.values())[6:]) + 10
-    planned = hf.cleanup(Retention(max_total_size=most), dry_run=True)
-    done = hf.cleanup(Retention(max_total_size=most))
+    planned = client.cleanup(Retention(max_total_size=most), dry_run=True)
+    done = client.cleanup(Retention(max_total_size=most))
     same(planned, done)
     assert [f"s{number}" for number in range(6)] == [each.state_id for each in done.removed]
     assert sum(list(sizes.values())[:6]) == done.freed
-    assert [] == hf.cleanup(Retention(max_total_size=most)).removed
+    assert [] == client.cleanup(Retention(max_total_size=most)).removed
 
 
 ORDERS = [("kelp",), ("fork",), ("kelp", "fork"), ("fork", "again"), ("kelp", "again"), ("kelp", "fork", "again")]
@@ -202,70 +202,70 @@ ORDERS = [("kelp",), ("fork",), ("kelp", "fork"), ("fork", "again"), ("kelp", "a
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_forks_share_is_freed_with_the_last_of_them(kind: str, order: tuple[str, ...], tmp_path: Path) -> None:
-    hf = forked(opened(kind, tmp_path))
+    client = forked(opened(kind, tmp_path))
     for state_id in order:
-        before, on_disk_before = taken(hf), on_disk(tmp_path / "states")
+        before, on_disk_before = taken(client), on_disk(tmp_path / "states")
         rules = Retention(max_per_pipeline=0, tags=[state_id])
-        planned = hf.cleanup(rules, dry_run=True)
-        done = hf.cleanup(rules)
+        planned = client.cleanup(rules, dry_run=True)
+        done = client.cleanup(rules)
         same(planned, done)
         assert [state_id] == [each.state_id for each in done.removed]
-        assert before - taken(hf) == done.freed
+        assert before - taken(client) == done.freed
         if kind in ("files", "packed"):
             assert on_disk_before - on_disk(tmp_path / "states") == done.freed
-        for left in ids(hf):
-            assert 1836 == hf.run_sync(stepping, 9, state_id=left)
+        for left in ids(client):
+            assert 1836 == client.run_sync(stepping, 9, state_id=left)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_parents_and_forks_that_go_together_free_all_that_they_took(kind: str, tmp_path: Path) -> None:
-    hf = forked(opened(kind, tmp_path))
-    before, on_disk_before = taken(hf), on_disk(tmp_path / "states")
-    planned = hf.cleanup(ALL, dry_run=True)
-    done = hf.cleanup(ALL)
+    client = forked(opened(kind, tmp_path))
+    before, on_disk_before = taken(client), on_disk(tmp_path / "states")
+    planned = client.cleanup(ALL, dry_run=True)
+    done = client.cleanup(ALL)
     same(planned, done)
     assert (["kelp", "fork", "again"], before) == ([each.state_id for each in done.removed], done.freed)
     assert kind not in ("files", "packed") or on_disk_before == done.freed
     assert 0 == on_disk(tmp_path / "states")
 
 
-def forked(backend: StateBackend) -> Holdfast:
+def forked(backend: StateBackend) -> Limpet:
     """A state, a fork of it and a fork of that, each with its id as a tag."""
-    hf = Holdfast(backend)
-    hf.run_sync(stepping, 9, state_id="kelp", metadata=StateMetadata(tags=["kelp"]))
+    client = Limpet(backend)
+    client.run_sync(stepping, 9, state_id="kelp", metadata=StateMetadata(tags=["kelp"]))
     for parent, place, fork in (("kelp", 5, "fork"), ("fork", 8, "again")):
         address = f"stepping::step#{place}::tool_call"
-        hf.fork(parent, at=address, new_state_id=fork, metadata=StateMetadata(tags=[fork]))
-        asyncio.run(hf.resume(fork))
-    return hf
+        client.fork(parent, at=address, new_state_id=fork, metadata=StateMetadata(tags=[fork]))
+        asyncio.run(client.resume(fork))
+    return client
 
 
-def taken(hf: Holdfast) -> int:
+def taken(client: Limpet) -> int:
     """The room that all states of a store take."""
-    rooms = hf.backend.measure(ids(hf))
+    rooms = client.backend.measure(ids(client))
     return RoomLeft(room for room in rooms if room is not None).total
 
 
-def test_artifacts_that_only_removed_states_named_are_collected(hf: Holdfast) -> None:
-    hf.run_sync(makes, 0, 3, state_id="x")
-    hf.run_sync(makes, 2, 2, state_id="y")
+def test_artifacts_that_only_removed_states_named_are_collected(client: Limpet) -> None:
+    client.run_sync(makes, 0, 3, state_id="x")
+    client.run_sync(makes, 2, 2, state_id="y")
     rules = Retention(max_per_pipeline=1)
-    planned = hf.cleanup(rules, dry_run=True, grace=NOW)
-    done = hf.cleanup(rules, grace=NOW)
+    planned = client.cleanup(rules, dry_run=True, grace=NOW)
+    done = client.cleanup(rules, grace=NOW)
     same(planned, done)
     assert (["x"], 2, 80_000) == ([each.state_id for each in done.removed], done.artifacts, done.artifact_bytes)
-    assert 80_000 == hf.run_sync(makes, 2, 2, state_id="y")
+    assert 80_000 == client.run_sync(makes, 2, 2, state_id="y")
     assert done.artifacts_kept_because is None
 
 
 def test_artifacts_that_other_stores_use_stay_and_the_report_says_why(tmp_path: Path) -> None:
     artifacts = FileSystemArtifactBackend(tmp_path / "artifacts")
-    hf, other = (
-        Holdfast(SQLiteStateBackend(tmp_path / name, "normal"), artifact_backend=artifacts) for name in ("a.db", "b.db")
+    client, other = (
+        Limpet(SQLiteStateBackend(tmp_path / name, "normal"), artifact_backend=artifacts) for name in ("a.db", "b.db")
     )
-    for each in (hf, other):
+    for each in (client, other):
         each.run_sync(makes, 0, 1, state_id="x")
-    done = hf.cleanup(ALL, grace=NOW)
+    done = client.cleanup(ALL, grace=NOW)
     assert (["x"], 0) == ([each.state_id for each in done.removed], done.artifacts)
     assert "b.db" in str(done.artifacts_kept_because)
     assert 40_000 == other.run_sync(makes, 0, 1, state_id="x")
@@ -273,28 +273,28 @@ def test_artifacts_that_other_stores_use_stay_and_the_report_says_why(tmp_path: 
 
 def test_the_file_of_a_store_is_reported_and_compacted(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    hf = Holdfast(SQLiteStateBackend(path))
+    client = Limpet(SQLiteStateBackend(path))
     for number in range(30):
-        hf.run_sync(stepping, 20, state_id=f"s{number:02}")
-    first = hf.cleanup(Retention(max_per_pipeline=20))
+        client.run_sync(stepping, 20, state_id=f"s{number:02}")
+    first = client.cleanup(Retention(max_per_pipeline=20))
     assert first.disk_before is not None
     assert first.disk_after is not None
     assert path.stat().st_size == first.disk_after.bytes >= first.disk_before.bytes
     assert first.disk_after.free > first.disk_before.free
-    done = hf.cleanup(Retention(max_per_pipeline=2), compact=True)
+    done = client.cleanup(Retention(max_per_pipeline=2), compact=True)
     assert done.disk_after is not None
     assert (path.stat().st_size, 0) == (done.disk_after.bytes, done.disk_after.free)
     assert done.disk_after.bytes < first.disk_after.bytes / 2
     assert done.not_compacted_because is None
-    assert 4190 == hf.run_sync(stepping, 20, state_id="s29")
-    assert ["s28", "s29"] == ids(hf)
+    assert 4190 == client.run_sync(stepping, 20, state_id="s29")
+    assert ["s28", "s29"] == ids(client)
 
 
 def test_a_store_in_which_something_is_run_is_not_compacted(tmp_path: Path) -> None:
-    hf = Holdfast(SQLiteStateBackend(tmp_path / "runs.db"))
-    state = ExecutionState(state_backend=hf.backend, state_id="held")
+    client = Limpet(SQLiteStateBackend(tmp_path / "runs.db"))
+    state = ExecutionState(state_backend=client.backend, state_id="held")
     state.storage.set("a", 1)
-    done = hf.cleanup(ALL, compact=True)
+    done = client.cleanup(ALL, compact=True)
     assert "a process runs a state in this store" in str(done.not_compacted_because)
     assert {"being run": 1} == done.kept
     assert "held" == state.state_id
@@ -302,48 +302,48 @@ def test_a_store_in_which_something_is_run_is_not_compacted(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", ["memory", "files"])
 def test_a_store_that_gives_room_back_by_itself_has_nothing_to_compact(kind: str, tmp_path: Path) -> None:
-    hf = Holdfast(opened(kind, tmp_path))
-    done = hf.cleanup(ALL, compact=True)
+    client = Limpet(opened(kind, tmp_path))
+    done = client.cleanup(ALL, compact=True)
     assert (None, None, None) == (done.disk_before, done.disk_after, done.not_compacted_because)
 
 
-def test_a_retention_without_a_limit_is_refused(hf: Holdfast) -> None:
+def test_a_retention_without_a_limit_is_refused(client: Limpet) -> None:
     with pytest.raises(UsageError, match="Give one of max_age, max_per_pipeline, max_total_size, compact_after"):
-        hf.cleanup(Retention(keep_latest=5))
+        client.cleanup(Retention(keep_latest=5))
 
 
-def test_the_state_of_a_dead_process_goes_where_its_status_is_named(hf: Holdfast) -> None:
-    state = ExecutionState(state_backend=hf.backend, state_id="left")
+def test_the_state_of_a_dead_process_goes_where_its_status_is_named(client: Limpet) -> None:
+    state = ExecutionState(state_backend=client.backend, state_id="left")
     state.storage.set("a", 1)
     del state
     gc.collect()
-    done = hf.cleanup(Retention(max_per_pipeline=0, statuses=["running"]))
+    done = client.cleanup(Retention(max_per_pipeline=0, statuses=["running"]))
     assert [Removed("left", "more than 0 without a pipeline", done.freed)] == done.removed
     with pytest.raises(UnknownState):
-        hf.show("left")
+        client.show("left")
 
 
 def test_without_a_retention_the_configured_one_counts(tmp_path: Path) -> None:
-    hf = Holdfast("memory://", config=load_config(folder=tmp_path, retention={"max_per_pipeline": 2}))
+    client = Limpet("memory://", config=load_config(folder=tmp_path, retention={"max_per_pipeline": 2}))
     for number in range(5):
-        hf.run_sync(stepping, 1, state_id=f"s{number}")
-    assert ["s0", "s1", "s2"] == [each.state_id for each in hf.cleanup().removed]
-    assert [] == hf.cleanup(Retention(max_age=timedelta(days=1))).removed
+        client.run_sync(stepping, 1, state_id=f"s{number}")
+    assert ["s0", "s1", "s2"] == [each.state_id for each in client.cleanup().removed]
+    assert [] == client.cleanup(Retention(max_age=timedelta(days=1))).removed
 
 
 def test_a_configured_retention_is_followed(tmp_path: Path) -> None:
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "limpet.toml"
     file.write_text("retention.max_per_pipeline = 4")
-    hf = Holdfast("memory://", config=load_config(folder=tmp_path))
+    client = Limpet("memory://", config=load_config(folder=tmp_path))
     for number in range(5):
-        hf.run_sync(stepping, 1, state_id=f"s{number}")
-    assert 1 == len(hf.cleanup().removed)
+        client.run_sync(stepping, 1, state_id=f"s{number}")
+    assert 1 == len(client.cleanup().removed)
     file.write_text("retention.max_per_pipeline = 1")
-    hf.config.reload()
-    assert 3 == len(hf.cleanup().removed)
+    client.config.reload()
+    assert 3 == len(client.cleanup().removed)
 
 
 def test_without_any_retention_it_is_said_what_to_do(tmp_path: Path) -> None:
-    hf = Holdfast("memory://", config=load_config(folder=tmp_path, retention={"keep_latest": 2}))
+    client = Limpet("memory://", config=load_config(folder=tmp_path, retention={"keep_latest": 2}))
     with pytest.raises(UsageError, match=r"no limit is configured. Give .* or set a limit in \[retention\]"):
-        hf.cleanup()
+        client.cleanup()

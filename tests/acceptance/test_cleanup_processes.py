@@ -11,7 +11,7 @@ import pytest
 from acceptance import cleaned_program
 from acceptance.cleaned_program import climb
 
-from holdfast import Holdfast, Retention, StateMetadata, StateStatus
+from limpet import Limpet, Retention, StateMetadata, StateStatus
 
 OLD = 120
 NEW = 25
@@ -20,9 +20,9 @@ NEW = 25
 @pytest.mark.parametrize("url", ["sqlite:///{}/runs.db?synchronous=normal", "file://{}/store?synchronous=normal"])
 def test_what_others_run_stays_and_what_is_deleted_is_gone_wholly(url: str, tmp_path: Path) -> None:
     store = url.format(tmp_path)
-    with Holdfast(store) as holdfast:
+    with Limpet(store) as limpet:
         for number in range(OLD):
-            holdfast.run_sync(climb, 3, state_id=f"old-{number}", metadata=StateMetadata(tags=["old"]))
+            limpet.run_sync(climb, 3, state_id=f"old-{number}", metadata=StateMetadata(tags=["old"]))
     processes = [
         subprocess.Popen(
             [sys.executable, cleaned_program.__file__, store, name, str(number * NEW), str(NEW)],
@@ -41,17 +41,17 @@ def test_what_others_run_stays_and_what_is_deleted_is_gone_wholly(url: str, tmp_
         process.stdin.write("go\n")
         process.stdin.flush()
     removed: set[str] = set()
-    with Holdfast(store) as holdfast:
+    with Limpet(store) as limpet:
         while any(process.poll() is None for process in processes):
-            done = holdfast.cleanup(Retention(max_age=timedelta(0), tags=("old",)))
+            done = limpet.cleanup(Retention(max_age=timedelta(0), tags=("old",)))
             removed |= {each.state_id for each in done.removed}
         for process in processes:
             output, errors = process.communicate()
             assert (0, "") == (process.returncode, output), errors
-        holdfast.cleanup(Retention(max_age=timedelta(0), tags=("old",)))
-        left = {header.state_id: header.status for header in holdfast.list_states(limit=1000)}
+        limpet.cleanup(Retention(max_age=timedelta(0), tags=("old",)))
+        left = {header.state_id: header.status for header in limpet.list_states(limit=1000)}
         assert {f"{name}-{number}" for name in ("left", "right") for number in range(NEW)} == set(left)
         assert {StateStatus.COMPLETED} == set(left.values())
-        assert all(holdfast.verify(state_id).is_sound for state_id in left)
-        assert holdfast.doctor().is_sound
+        assert all(limpet.verify(state_id).is_sound for state_id in left)
+        assert limpet.doctor().is_sound
     assert {f"old-{number}" for number in range(2 * NEW, OLD)} <= removed

@@ -16,10 +16,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast import ExecutionState, SQLiteStateBackend, StateMetadata, StateStatus
-from holdfast.cli.exit_codes import MEANINGS
-from holdfast.cli.main import commands, main
-from holdfast.cli.output import duration
+from limpet import ExecutionState, SQLiteStateBackend, StateMetadata, StateStatus
+from limpet.cli.exit_codes import MEANINGS
+from limpet.cli.main import commands, main
+from limpet.cli.output import duration
 
 PIPELINE = """
 import asyncio
@@ -32,7 +32,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast import Agent, agent, llm, tool
+from limpet import Agent, agent, llm, tool
 
 
 @dataclass
@@ -203,7 +203,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder with the pipeline in it; what is imported from there is forgotten again."""
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    monkeypatch.delenv("LIMPET_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -214,7 +214,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def holdfast(*arguments: str) -> Result:
+def limpet(*arguments: str) -> Result:
     """What the command says; anything but an exit is a failure of the test."""
     result = CliRunner().invoke(commands, arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -222,7 +222,7 @@ def holdfast(*arguments: str) -> Result:
 
 
 def done(*arguments: str) -> Result:
-    result = holdfast(*arguments)
+    result = limpet(*arguments)
     assert 0 == result.exit_code, result.output
     return result
 
@@ -234,7 +234,7 @@ def json_of(result: Result) -> Any:
 def start(*arguments: str) -> subprocess.Popen[str]:
     """The command in a process of its own, once it says that its run has begun."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli.main", *arguments],
+        [sys.executable, "-m", "limpet.cli.main", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -293,7 +293,7 @@ def test_an_agent_may_take_any_names() -> None:
 def test_an_explicit_agent_takes_its_input_or_the_fields_of_its_model() -> None:
     assert "8\n" == done("run", "pipeline:Double", "input=4").stdout
     assert "5\n" == done("run", "pipeline:summing", "first=4").stdout
-    refused = holdfast("run", "pipeline:summing", "third=4")
+    refused = limpet("run", "pipeline:summing", "third=4")
     assert (
         2,
         "'summing' has no parameter 'third'. It takes: first, second (default 1). Give each as key=value.\n",
@@ -311,13 +311,13 @@ def test_a_file_finds_the_modules_beside_it(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "elsewhere" / "beside.py").write_text("WORD = 'moss'\n")
     (folder / "elsewhere" / "main.py").write_text(
-        "from beside import WORD\nfrom holdfast import agent\n@agent\nasync def say() -> str:\n    return WORD\n"
+        "from beside import WORD\nfrom limpet import agent\n@agent\nasync def say() -> str:\n    return WORD\n"
     )
     assert "moss\n" == done("run", "elsewhere/main.py:say").stdout
 
 
 BAD_INPUT = {
-    "no agent": (["run"], 2, "Missing argument 'MODULE:AGENT'. `holdfast run -h`"),
+    "no agent": (["run"], 2, "Missing argument 'MODULE:AGENT'. `limpet run -h`"),
     "no form": (["run", "pipeline"], 2, "it is not of the form module:agent"),
     "no module": (["run", "absent:research"], 2, "No module named 'absent'"),
     "no file": (["run", "absent.py:research"], 2, "no such file"),
@@ -341,7 +341,7 @@ BAD_INPUT = {
     "other agent": (["run", "pipeline:nothing", "--id", "kelp-1"], 2, "State 'kelp-1' is another run"),
     "unknown store": (["list", "--store", "redis://x"], 2, "there is no backend for 'redis'"),
     "no store": (["--store", "runs.db", "list"], 2, "it has no scheme"),
-    "not a store": (["list", "--store", "sqlite:///pipeline.py"], 4, "is not a Holdfast store"),
+    "not a store": (["list", "--store", "sqlite:///pipeline.py"], 4, "is not a Limpet store"),
     "a folder": (["list", "--store", "sqlite:///."], 4, "it is a folder"),
     "bad status": (["list", "--status", "done"], 2, "Invalid value for '--status'"),
     "bad limit": (["list", "--limit", "0"], 2, "Invalid value for '--limit'"),
@@ -361,7 +361,7 @@ def with_bad_modules(folder: Path) -> None:
 @pytest.mark.parametrize("what", BAD_INPUT)
 def test_what_cannot_be_done_is_one_line_that_says_why(what: str) -> None:
     arguments, code, why = BAD_INPUT[what]
-    result = holdfast(*arguments)
+    result = limpet(*arguments)
     assert (code, "") == (result.exit_code, result.stdout)
     assert why in result.stderr
     assert 1 == result.stderr.count("\n")
@@ -371,7 +371,7 @@ def test_what_cannot_be_done_is_one_line_that_says_why(what: str) -> None:
 @pytest.mark.parametrize("what", BAD_INPUT)
 def test_what_cannot_be_done_is_json_too(what: str) -> None:
     arguments, code, _ = BAD_INPUT[what]
-    result = holdfast(*arguments, "--json")
+    result = limpet(*arguments, "--json")
     assert code == result.exit_code
     assert {"error"} == json_of(result).keys()
     assert {"type", "message"} == json_of(result)["error"].keys()
@@ -381,18 +381,18 @@ def test_what_cannot_be_done_is_json_too(what: str) -> None:
 
 def test_a_failed_run_says_where_and_how_to_go_on(folder: Path) -> None:
     (folder / "broken").touch()
-    result = holdfast("run", "pipeline:research", 'urls=["a", "b"]', "--id", "kelp-1")
+    result = limpet("run", "pipeline:research", 'urls=["a", "b"]', "--id", "kelp-1")
     assert 1 == result.exit_code
     assert [
         "Running kelp-1",
         "The run failed at research::read#2::fetch::tool_call: ValueError: no page for b",
-        "Run it again with: holdfast resume kelp-1",
+        "Run it again with: limpet resume kelp-1",
     ] == result.stderr.splitlines()
 
 
 def test_a_failed_run_is_json_too(folder: Path) -> None:
     (folder / "broken").touch()
-    result = holdfast("run", "pipeline:research", 'urls=["b"]', "--id", "kelp-1", "--json")
+    result = limpet("run", "pipeline:research", 'urls=["b"]', "--id", "kelp-1", "--json")
     address = "research::read::fetch::tool_call"
     assert {
         "state_id": "kelp-1",
@@ -403,7 +403,7 @@ def test_a_failed_run_is_json_too(folder: Path) -> None:
 
 def test_verbose_shows_events_and_the_traceback_of_the_pipeline_alone(folder: Path) -> None:
     (folder / "broken").touch()
-    told = holdfast("run", "pipeline:research", 'urls=["a", "b"]', "--verbose").stderr
+    told = limpet("run", "pipeline:research", 'urls=["a", "b"]', "--verbose").stderr
     assert re.search(r"^✗ research::fails::tool_call .* KeyError: 'caught'$", told, re.M)
     assert re.search(r"^✓ research::read::summarise::llm_call [\d.]+ (µs|ms|s)$", told, re.M)
     assert 'raise ValueError("no page\\nfor b")' in told
@@ -412,13 +412,13 @@ def test_verbose_shows_events_and_the_traceback_of_the_pipeline_alone(folder: Pa
 
 def test_verbose_tells_what_was_cancelled(folder: Path) -> None:
     (folder / "broken").touch()
-    told = holdfast("run", "pipeline:grouped", "-v").stderr
+    told = limpet("run", "pipeline:grouped", "-v").stderr
     assert re.search(r"^… grouped::sleepy::tool_call .* cancelled$", told, re.M)
 
 
 def test_resume_goes_on_with_what_is_recorded(folder: Path) -> None:
     (folder / "broken").touch()
-    holdfast("run", "pipeline:research", 'urls=["a", "b"]', "--id", "kelp-1")
+    limpet("run", "pipeline:research", 'urls=["a", "b"]', "--id", "kelp-1")
     (folder / "broken").unlink()
     result = done("resume", "kelp-1")
     assert "fetching b\n['A', 'B']\n" == result.stdout
@@ -429,8 +429,8 @@ def test_resume_goes_on_with_what_is_recorded(folder: Path) -> None:
 
 def test_resume_tells_every_recorded_result_if_asked(folder: Path) -> None:
     (folder / "broken").touch()
-    holdfast("run", "pipeline:read", "url=b", "--id", "x")
-    holdfast("run", "pipeline:research", 'urls=["b"]', "--id", "kelp-1")
+    limpet("run", "pipeline:read", "url=b", "--id", "x")
+    limpet("run", "pipeline:research", 'urls=["b"]', "--id", "kelp-1")
     (folder / "broken").unlink()
     told = done("resume", "kelp-1", "-v").stderr.splitlines()
     expected = ["Going on with kelp-1", "↺ research::fails::tool_call recorded", "↺ 1 recorded result reused"]
@@ -438,10 +438,10 @@ def test_resume_tells_every_recorded_result_if_asked(folder: Path) -> None:
 
 
 def test_what_cannot_be_resumed_says_so(folder: Path) -> None:
-    holdfast("run", "pipeline:hidden", "--id", "hidden-1")
-    with SQLiteStateBackend(".holdfast/runs.db") as backend:
+    limpet("run", "pipeline:hidden", "--id", "hidden-1")
+    with SQLiteStateBackend(".limpet/runs.db") as backend:
         ExecutionState(state_backend=backend, state_id="explicit-1").save_checkpoint(StateStatus.PAUSED)
-    result = holdfast("resume", "explicit-1")
+    result = limpet("resume", "explicit-1")
     assert (2, True) == (result.exit_code, "made in the explicit form" in result.stderr)
 
 
@@ -476,21 +476,21 @@ def test_json_says_every_kind_of_value() -> None:
 
 
 def test_a_result_that_cannot_be_stored_fails_the_run() -> None:
-    result = holdfast("run", "pipeline:unstorable")
+    result = limpet("run", "pipeline:unstorable")
     assert 1 == result.exit_code
     assert "The run failed at unstorable::agent_call: ValueNotStorable: result cannot be stored" in result.stderr
 
 
 def test_a_pipeline_that_leaves_is_interrupted() -> None:
-    result = holdfast("run", "pipeline:leaves", "--id", "x")
+    result = limpet("run", "pipeline:leaves", "--id", "x")
     assert 1 == result.exit_code
-    assert "The pipeline called sys.exit(3). Go on with: holdfast resume x" == result.stderr.splitlines()[-1]
+    assert "The pipeline called sys.exit(3). Go on with: limpet resume x" == result.stderr.splitlines()[-1]
     assert "interrupted" == json_of(done("show", "x", "--json"))["status"]
 
 
 def test_drift_is_told(folder: Path) -> None:
     (folder / "url").write_text("a")
-    holdfast("run", "pipeline:drifts", "--id", "x")
+    limpet("run", "pipeline:drifts", "--id", "x")
     (folder / "url").write_text("c")
     (folder / "there").write_text("end")
     assert "! drifts::fetch::tool_call: its input changed" in done("resume", "x").stderr.splitlines()
@@ -498,7 +498,7 @@ def test_drift_is_told(folder: Path) -> None:
 
 def test_a_state_in_memory_cannot_be_gone_on_with(folder: Path) -> None:
     (folder / "broken").touch()
-    told = holdfast("run", "pipeline:read", "url=b", "--store", "memory://").stderr
+    told = limpet("run", "pipeline:read", "url=b", "--store", "memory://").stderr
     assert "The run failed at read::fetch::tool_call: ValueError: no page for b" == told.splitlines()[-1]
 
 
@@ -506,25 +506,25 @@ def test_the_store_is_named_before_or_after_the_command_or_in_the_environment(mo
     done("run", "pipeline:nothing", "--id", "x", "--store", "sqlite:///mine.db")
     assert "x " in done("--store", "sqlite:///mine.db", "list").stdout
     assert "x " in done("--store", "sqlite:///other.db", "list", "--store", "sqlite:///mine.db").stdout
-    monkeypatch.setenv("HOLDFAST_STORE", "sqlite:///mine.db")
+    monkeypatch.setenv("LIMPET_STORE", "sqlite:///mine.db")
     assert "x " in done("list").stdout
 
 
 def test_a_named_store_is_part_of_how_to_go_on(folder: Path) -> None:
     (folder / "broken").touch()
-    told = holdfast(
+    told = limpet(
         "run", "pipeline:read", "url=b", "--id", "x", "--store", "sqlite:///mine.db?synchronous=normal"
     ).stderr
-    assert "Run it again with: holdfast resume x --store 'sqlite:///mine.db?synchronous=normal'" in told
+    assert "Run it again with: limpet resume x --store 'sqlite:///mine.db?synchronous=normal'" in told
 
 
 def test_list_shows_the_newest_first_and_chooses(folder: Path) -> None:
-    assert "There is no store at 'sqlite:///.holdfast/runs.db' yet." in holdfast("list").stderr
-    assert not (folder / ".holdfast").exists(), "looking made a store"
+    assert "There is no store at 'sqlite:///.limpet/runs.db' yet." in limpet("list").stderr
+    assert not (folder / ".limpet").exists(), "looking made a store"
     done("run", "pipeline:nothing", "--id", "first", "--tag", "a", "--tag", "b")
     (folder / "broken").touch()
-    holdfast("run", "pipeline:read", "url=b", "--id", "second", "--tag", "a")
-    with SQLiteStateBackend(".holdfast/runs.db") as backend:
+    limpet("run", "pipeline:read", "url=b", "--id", "second", "--tag", "a")
+    with SQLiteStateBackend(".limpet/runs.db") as backend:
         state = ExecutionState(state_backend=backend, state_id="third", metadata=StateMetadata(pipeline_name="p"))
         state.save_checkpoint(StateStatus.PAUSED)
 
@@ -545,7 +545,7 @@ def test_list_shows_the_newest_first_and_chooses(folder: Path) -> None:
 
 
 SHOWN = """\
-kelp-1  failed; go on with `holdfast resume kelp-1`
+kelp-1  failed; go on with `limpet resume kelp-1`
   agent     pipeline:research
   input     ['a', 'b']
   begun     NOW UTC
@@ -568,14 +568,14 @@ research         agent  ✗ T ValueError: no page for b
 
 def test_show_draws_the_tree_of_calls(folder: Path) -> None:
     (folder / "broken").touch()
-    holdfast("run", "pipeline:research", 'urls=["a", "b"]', "--id", "kelp-1", "--tag", "demo")
+    limpet("run", "pipeline:research", 'urls=["a", "b"]', "--id", "kelp-1", "--tag", "demo")
     shown = re.sub(r" +[\d.]+ (µs|ms|s)  ", " T ", done("show", "kelp-1").stdout)
     assert SHOWN == re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "NOW", shown)
 
 
 def test_show_counts_attempts(folder: Path) -> None:
     (folder / "broken").touch()
-    holdfast("run", "pipeline:read", "url=b", "--id", "x")
+    limpet("run", "pipeline:read", "url=b", "--id", "x")
     (folder / "broken").unlink()
     done("resume", "x")
     assert re.search(r"fetch +tool +✓ .*  2 attempts  Page\(url='b', text='kelp'\)", done("show", "x").stdout)
@@ -617,20 +617,20 @@ def test_show_tells_the_storage_of_an_explicit_state() -> None:
 
 def test_a_damaged_state_is_the_fault_of_the_store() -> None:
     done("run", "pipeline:read", "url=a", "--id", "x")
-    with SQLiteStateBackend(".holdfast/runs.db") as backend:
+    with SQLiteStateBackend(".limpet/runs.db") as backend:
         path = backend.name.removeprefix("sqlite:///")
     data = Path(path).read_bytes()
     assert data.count(b"fetching") == 0
     Path(path).write_bytes(data.replace(b"read::fetch::tool_call", b"read::fetch::tool_cull"))
-    result = holdfast("show", "x")
+    result = limpet("show", "x")
     assert (4, 1) == (result.exit_code, result.stderr.count("\n"))
     assert "State 'x' is damaged at record" in result.stderr
 
 
 def test_a_state_that_another_process_runs_is_left_alone(folder: Path) -> None:
     with start("run", "pipeline:waits", "--id", "x") as process:
-        held = holdfast("run", "pipeline:waits", "--id", "x")
-        resumed = holdfast("resume", "x", "--wait", "0.05")
+        held = limpet("run", "pipeline:waits", "--id", "x")
+        resumed = limpet("resume", "x", "--wait", "0.05")
         header = json_of(done("show", "x", "--json"))
         shown = done("show", "x").stdout
         (folder / "go").touch()
@@ -645,7 +645,7 @@ def test_a_state_that_another_process_runs_is_left_alone(folder: Path) -> None:
 def test_wait_waits_for_the_other_process(folder: Path) -> None:
     with start("run", "pipeline:waits", "--id", "x") as process:
         waiting = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli.main", "run", "pipeline:waits", "--id", "x", "--wait", "60"],
+            [sys.executable, "-m", "limpet.cli.main", "run", "pipeline:waits", "--id", "x", "--wait", "60"],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -660,7 +660,7 @@ def test_a_killed_run_is_stopped_and_goes_on(folder: Path) -> None:
         process.kill()
         process.wait(60)
     assert done("show", "x").stdout.startswith(
-        "x  stopped: no process holds it; go on with `holdfast resume x`\n  agent     pipeline:waits\n"
+        "x  stopped: no process holds it; go on with `limpet resume x`\n  agent     pipeline:waits\n"
     )
     assert "stopped" in done("list", "--status", "running").stdout
     (state,) = json_of(done("list", "--json"))["states"]
@@ -675,7 +675,7 @@ def test_an_interrupted_run_says_how_to_go_on(agent: str) -> None:
         process.send_signal(signal.SIGINT)
         printed, told = process.communicate(timeout=60)
     assert 130 == process.returncode
-    assert "Interrupted. Go on with: holdfast resume x" == told.splitlines()[-1]
+    assert "Interrupted. Go on with: limpet resume x" == told.splitlines()[-1]
     assert {
         "state_id": "x",
         "status": "interrupted",
@@ -686,19 +686,19 @@ def test_an_interrupted_run_says_how_to_go_on(agent: str) -> None:
             "triggered_by": "SIGINT",
         },
     } == json.loads(printed)
-    assert "x  interrupted; go on with `holdfast resume x`" in done("show", "x").stdout
+    assert "x  interrupted; go on with `limpet resume x`" in done("show", "x").stdout
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["list"], 2), (["list", "--store", "x"], 2)])
 def test_a_real_process_ends_with_the_exit_code(arguments: list[str], code: int) -> None:
-    answer = subprocess.run([sys.executable, "-m", "holdfast.cli.main", *arguments], capture_output=True, timeout=60)
+    answer = subprocess.run([sys.executable, "-m", "limpet.cli.main", *arguments], capture_output=True, timeout=60)
     assert code == answer.returncode
 
 
 def test_a_terminal_without_the_characters_is_no_reason_to_fail() -> None:
     done("run", "pipeline:read", "url=ä", "--id", "x")
     answer = subprocess.run(
-        [sys.executable, "-m", "holdfast.cli.main", "show", "x"],
+        [sys.executable, "-m", "limpet.cli.main", "show", "x"],
         capture_output=True,
         timeout=60,
         env={**os.environ, "PYTHONIOENCODING": "latin-1"},
@@ -724,7 +724,7 @@ def test_every_command_explains_itself(command: str) -> None:
 @pytest.mark.parametrize("command", sorted(commands.commands))
 def test_every_command_and_option_is_documented(command: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text()
-    assert f"\n## holdfast {command}" in page
+    assert f"\n## limpet {command}" in page
     options = [each.opts for each in commands.commands[command].params if isinstance(each, click.Option)]
     assert [] == [names for names in options if not any(f"`{name}" in page for name in names)]
 
@@ -739,15 +739,15 @@ def test_a_duration_is_short(seconds: float, expected: str) -> None:
 def test_the_entry_point_ends_with_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["holdfast", "show", "x"])
+    monkeypatch.setattr(sys, "argv", ["limpet", "show", "x"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert 2 == ended.value.code
-    assert capsys.readouterr().err.startswith("There is no store at 'sqlite:///.holdfast/runs.db' yet.")
+    assert capsys.readouterr().err.startswith("There is no store at 'sqlite:///.limpet/runs.db' yet.")
 
 
-def test_version_says_which_holdfast_this_is() -> None:
-    assert re.fullmatch(r"holdfast \S.*\n", done("--version").stdout)
+def test_version_says_which_limpet_this_is() -> None:
+    assert re.fullmatch(r"limpet \S.*\n", done("--version").stdout)
 
 
 def test_colours_are_for_terminals_alone() -> None:

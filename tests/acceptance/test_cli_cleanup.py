@@ -1,4 +1,4 @@
-"""``holdfast cleanup`` shows what goes, asks, deletes, and says what is wrong with what it was given."""
+"""``limpet cleanup`` shows what goes, asks, deletes, and says what is wrong with what it was given."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast import Holdfast, StateMetadata, agent
-from holdfast.cli.main import commands
+from limpet import Limpet, StateMetadata, agent
+from limpet.cli.main import commands
 
 
 @agent
@@ -22,28 +22,28 @@ async def nothing() -> int:
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_STORE", "sqlite:///runs.db")
-    with Holdfast() as hf:
+    monkeypatch.setenv("LIMPET_STORE", "sqlite:///runs.db")
+    with Limpet() as client:
         for number in range(30):
             metadata = StateMetadata(tags=["even" if number % 2 == 0 else "odd"], pipeline_name="p")
-            hf.run_sync(nothing, state_id=f"s{number:02}", metadata=metadata)
+            client.run_sync(nothing, state_id=f"s{number:02}", metadata=metadata)
 
 
-def holdfast(*arguments: str) -> Result:
+def limpet(*arguments: str) -> Result:
     return CliRunner().invoke(commands, arguments)
 
 
 def told(*arguments: str) -> Any:
-    return json.loads(holdfast(*arguments, "--json").stdout)
+    return json.loads(limpet(*arguments, "--json").stdout)
 
 
 def left() -> list[str]:
-    with Holdfast() as hf:
-        return sorted(header.state_id for header in hf.list_states())
+    with Limpet() as client:
+        return sorted(header.state_id for header in client.list_states())
 
 
 def test_a_dry_run_lists_what_goes_with_the_reason_and_deletes_nothing() -> None:
-    result = holdfast("cleanup", "--max-per-pipeline", "5", "--dry-run")
+    result = limpet("cleanup", "--max-per-pipeline", "5", "--dry-run")
     assert 0 == result.exit_code
     assert "WHY" in result.stdout.splitlines()[0]
     assert "more than 5 in 'p'" in result.stdout.splitlines()[1]
@@ -66,7 +66,7 @@ def test_json_says_the_same_of_a_dry_run_and_of_the_real_one() -> None:
 
 
 def test_nothing_old_enough_is_deleted() -> None:
-    result = holdfast("cleanup", "--older-than", "1d", "--max-size", "1GB", "--yes")
+    result = limpet("cleanup", "--older-than", "1d", "--max-size", "1GB", "--yes")
     assert (0, 30) == (result.exit_code, len(left()))
     assert "Deleted 0 states" in result.stdout
 
@@ -79,7 +79,7 @@ def test_the_oldest_go_until_a_size_is_kept() -> None:
 
 
 def test_the_question_is_answered_before_anything_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.cli.cleanup._can_be_asked", lambda: True)
+    monkeypatch.setattr("limpet.cli.cleanup._can_be_asked", lambda: True)
     result = CliRunner().invoke(commands, ["cleanup", "--max-per-pipeline", "5"], input="n\n")
     assert (130, 30) == (result.exit_code, len(left()))
     assert "Delete 25 states" in result.output
@@ -102,23 +102,23 @@ def test_the_question_is_answered_before_anything_is_deleted(monkeypatch: pytest
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(arguments: list[str], said: str) -> None:
-    result = holdfast("cleanup", *arguments)
+    result = limpet("cleanup", *arguments)
     assert (2, 30) == (result.exit_code, len(left()))
     assert said in result.stderr
     assert 1 == len(result.stderr.splitlines())
 
 
 def test_without_a_limit_the_configured_ones_count() -> None:
-    Path("holdfast.toml").write_text("[retention]\nmax_per_pipeline = 10\nkeep_tags = ['odd']\n")
-    result = holdfast("cleanup", "--yes")
+    Path("limpet.toml").write_text("[retention]\nmax_per_pipeline = 10\nkeep_tags = ['odd']\n")
+    result = limpet("cleanup", "--yes")
     assert (0, 25) == (result.exit_code, len(left()))
-    result = holdfast("cleanup", "--keep-tag", "nothing", "--yes")
+    result = limpet("cleanup", "--keep-tag", "nothing", "--yes")
     assert (0, 10) == (result.exit_code, len(left()))
 
 
 def test_a_limit_that_is_given_takes_the_place_of_those_that_are_configured() -> None:
-    Path("holdfast.toml").write_text("[retention]\nmax_per_pipeline = 1\nkeep_tags = ['odd']\n")
-    assert 0 == holdfast("cleanup", "--older-than", "1d", "--yes").exit_code
+    Path("limpet.toml").write_text("[retention]\nmax_per_pipeline = 1\nkeep_tags = ['odd']\n")
+    assert 0 == limpet("cleanup", "--older-than", "1d", "--yes").exit_code
     assert 30 == len(left())
     # What keeps states still does.
     done = told("cleanup", "--max-size", "0B", "--yes")
@@ -127,19 +127,19 @@ def test_a_limit_that_is_given_takes_the_place_of_those_that_are_configured() ->
 
 
 def test_the_configured_retention_is_shown_with_its_units() -> None:
-    Path("holdfast.toml").write_text("[retention]\nmax_age = '720h'\nstatuses = ['failed']\n")
-    lines = [line.split() for line in holdfast("config").stdout.splitlines()]
-    assert ["retention.max_age", "30d", "holdfast.toml:2"] in lines
-    assert ["retention.statuses", "failed", "holdfast.toml:3"] in lines
+    Path("limpet.toml").write_text("[retention]\nmax_age = '720h'\nstatuses = ['failed']\n")
+    lines = [line.split() for line in limpet("config").stdout.splitlines()]
+    assert ["retention.max_age", "30d", "limpet.toml:2"] in lines
+    assert ["retention.statuses", "failed", "limpet.toml:3"] in lines
     assert "30d" == told("config")["settings"]["retention.max_age"]["value"]
 
 
 def test_records_that_go_are_listed_dropped_and_told() -> None:
-    with Holdfast() as hf:
+    with Limpet() as client:
         for number in range(25):
-            asyncio.run(hf.rerun(f"s{number:02}", "nothing"))
+            asyncio.run(client.rerun(f"s{number:02}", "nothing"))
     rules = ("cleanup", "--compact-after", "0s", "--prune-after", "0s")
-    shown = holdfast(*rules, "--dry-run")
+    shown = limpet(*rules, "--dry-run")
     assert "LOSES RECORDS" in shown.stdout.splitlines()[0]
     assert "completed, and not changed for more than 0 seconds" in shown.stdout.splitlines()[1]
     assert "and 5 more" in shown.stdout
@@ -150,13 +150,13 @@ def test_records_that_go_are_listed_dropped_and_told() -> None:
     assert ({"nothing to drop": 5}, 25) == (done["left_whole"], len(done["compacted"]))
     assert {"state_id", "reason", "records", "bytes"} == set(done["compacted"][0])
     assert done["freed"] == sum(each["bytes"] for each in done["compacted"])
-    assert "With all their records: 30 nothing to drop." in holdfast(*rules, "--yes").stdout
+    assert "With all their records: 30 nothing to drop." in limpet(*rules, "--yes").stdout
 
 
 def test_it_is_asked_before_records_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.cli.cleanup._can_be_asked", lambda: True)
-    with Holdfast() as hf:
-        asyncio.run(hf.rerun("s00", "nothing"))
+    monkeypatch.setattr("limpet.cli.cleanup._can_be_asked", lambda: True)
+    with Limpet() as client:
+        asyncio.run(client.rerun("s00", "nothing"))
     rules = ["cleanup", "--max-per-pipeline", "29", "--prune-after", "0s"]
     asked = CliRunner().invoke(commands, ["cleanup", "--prune-after", "0s"], input="n\n")
     assert 130 == asked.exit_code

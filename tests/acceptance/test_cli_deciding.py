@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli.main import commands
+from limpet.cli.main import commands
 
 PIPELINE = """
 import asyncio
 import os
 from pathlib import Path
 
-from holdfast import LLMResult, agent, llm, tool
+from limpet import LLMResult, agent, llm, tool
 
 
 def give_back(item):
@@ -109,9 +109,9 @@ async def thinks():
 CHARGE = "order::charge::tool_call"
 CUT_OFF = f"{CHARGE} is declared once and was cut off: it may or may not have done its work."
 HOW_TO_SETTLE = [
-    "  holdfast settle x --happened JSON  it has done its work, and this is its result",
-    "  holdfast settle x --again          it has not, and is executed when the run goes on",
-    "  holdfast settle x --failed REASON  it has failed for good",
+    "  limpet settle x --happened JSON  it has done its work, and this is its result",
+    "  limpet settle x --again          it has not, and is executed when the run goes on",
+    "  limpet settle x --failed REASON  it has failed for good",
 ]
 
 
@@ -120,7 +120,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder with the pipeline in it; what is imported from there is forgotten again."""
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    monkeypatch.delenv("LIMPET_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -138,7 +138,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def holdfast(*arguments: str, answer: str | None = None) -> Result:
+def limpet(*arguments: str, answer: str | None = None) -> Result:
     """What the command says; anything but an exit is a failure of the test."""
     result = CliRunner().invoke(commands, arguments, input=answer)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -146,7 +146,7 @@ def holdfast(*arguments: str, answer: str | None = None) -> Result:
 
 
 def done(*arguments: str, answer: str | None = None) -> Result:
-    result = holdfast(*arguments, answer=answer)
+    result = limpet(*arguments, answer=answer)
     assert 0 == result.exit_code, result.output
     return result
 
@@ -163,7 +163,7 @@ def shown(state_id: str = "x") -> Any:
 def started(*arguments: str) -> Generator[subprocess.Popen[str]]:
     """The command in a process of its own, which does not outlive the test, once the pipeline has printed a line."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli.main", *arguments],
+        [sys.executable, "-m", "limpet.cli.main", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -180,7 +180,7 @@ def started(*arguments: str) -> Generator[subprocess.Popen[str]]:
 
 def killed(agent: str, *options: str) -> None:
     """Run an agent in a process that dies in the middle of it."""
-    line = [sys.executable, "-m", "holdfast.cli.main", "run", f"pipeline:{agent}", "--id", "x", *options]
+    line = [sys.executable, "-m", "limpet.cli.main", "run", f"pipeline:{agent}", "--id", "x", *options]
     assert 9 == subprocess.run(line, capture_output=True, timeout=60).returncode
 
 
@@ -198,13 +198,13 @@ def cut_off(folder: Path) -> Path:
 
 @pytest.mark.usefixtures("cut_off")
 def test_a_call_that_was_cut_off_awaits_a_person() -> None:
-    result = holdfast("resume", "x")
+    result = limpet("resume", "x")
     assert (6, "") == (result.exit_code, result.stdout)
     first, reused, why, *how = result.stderr.splitlines()
     assert ("Going on with x", "↺ 2 recorded results reused") == (first, reused)
     assert f"{CUT_OFF} x awaits that somebody finds out, and says so:" == why
     assert HOW_TO_SETTLE == how
-    again = holdfast("resume", "x", "--json")
+    again = limpet("resume", "x", "--json")
     assert 6 == again.exit_code
     assert {
         "state_id": "x",
@@ -223,9 +223,9 @@ def test_a_call_that_was_cut_off_awaits_a_person() -> None:
 @pytest.mark.usefixtures("cut_off")
 def test_show_tells_what_is_to_be_settled_and_how() -> None:
     assert [CHARGE] == [call["address"] for call in shown()["unknown"]], "before anybody has resumed it"
-    holdfast("resume", "x")
+    limpet("resume", "x")
     printed = done("show", "x").stdout
-    assert printed.startswith("x  awaiting; say what became of a call with `holdfast settle x`\n")
+    assert printed.startswith("x  awaiting; say what became of a call with `limpet settle x`\n")
     assert re.search(rf"^  stopped +\S+ \S+ UTC, unknown outcome: {CHARGE} is declared once", printed, re.M)
     assert f"\nNobody knows whether {CHARGE} has done its work.\n  input     7\n  begun     20" in printed
     assert "\nFind out, and say so:\n" + "\n".join(HOW_TO_SETTLE) + "\n" in printed
@@ -237,13 +237,13 @@ def test_show_tells_what_is_to_be_settled_and_how() -> None:
 
 @pytest.mark.usefixtures("cut_off")
 def test_settle_says_that_it_happened_and_the_run_goes_on() -> None:
-    holdfast("resume", "x")
+    limpet("resume", "x")
     result = done("settle", "x", "--happened", '"receipt 42"', "--by", "anna")
     assert [
         f"Settled {CHARGE}: it happened, and gives this result.",
-        "Go on with `holdfast resume x`.",
+        "Go on with `limpet resume x`.",
     ] == result.stdout.splitlines()
-    assert done("show", "x").stdout.startswith("x  paused; go on with `holdfast resume x`\n")
+    assert done("show", "x").stdout.startswith("x  paused; go on with `limpet resume x`\n")
     assert re.search(r"└─ charge .* 'receipt 42'  \(settled by anna\)$", done("show", "x").stdout, re.M)
     (event,) = [event for event in shown()["events"] if event["address"] == CHARGE]
     assert ("happened", "anna") == (event["settled"], event["settled_by"])
@@ -263,7 +263,7 @@ def test_settle_says_that_it_did_not_happen_and_it_is_executed(cut_off: Path) ->
 def test_settle_says_that_it_failed_and_the_code_is_told() -> None:
     done("settle", "x", "--failed", "the card was refused")
     assert re.search(r"└─ charge +tool +✗ .* failed: the card was…  \(settled\)$", done("show", "x").stdout, re.M)
-    result = holdfast("resume", "x")
+    result = limpet("resume", "x")
     assert (1, "") == (result.exit_code, result.stdout)
     assert f"The run failed at {CHARGE}: EventFailed:" in result.stderr
 
@@ -288,7 +288,7 @@ BAD_WORDS = {
 @pytest.mark.parametrize("what", BAD_WORDS)
 def test_what_cannot_be_settled_changes_nothing(what: str) -> None:
     arguments, why = BAD_WORDS[what]
-    result = holdfast("settle", "x", *arguments)
+    result = limpet("settle", "x", *arguments)
     assert (2, "", 1) == (result.exit_code, result.stdout, result.stderr.count("\n"))
     assert why in result.stderr
     assert [CHARGE] == [call["address"] for call in shown()["unknown"]]
@@ -296,16 +296,16 @@ def test_what_cannot_be_settled_changes_nothing(what: str) -> None:
 
 def test_where_nothing_is_unknown_there_is_nothing_to_settle(folder: Path) -> None:
     (folder / "lost").touch()
-    holdfast("run", "pipeline:order", "item=kelp", "--id", "x")
-    result = holdfast("settle", "x", "--again")
+    limpet("run", "pipeline:order", "item=kelp", "--id", "x")
+    result = limpet("settle", "x", "--again")
     assert (2, True) == (result.exit_code, "has no call whose outcome is unknown" in result.stderr)
     assert {"state_id": "x", "unknown": []} == json_of(done("settle", "x", "--json"))
-    assert 2 == holdfast("settle", "y", "--json").exit_code
+    assert 2 == limpet("settle", "y", "--json").exit_code
 
 
 @pytest.mark.usefixtures("cut_off")
 def test_a_person_at_a_terminal_is_told_how_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.cli.settle.sys", SimpleNamespace(stdin=Terminal()))
+    monkeypatch.setattr("limpet.cli.settle.sys", SimpleNamespace(stdin=Terminal()))
     printed = done("settle", "x").stdout
     assert printed.startswith(f"Nobody knows whether {CHARGE} has done its work.\n  input     7\n")
     assert HOW_TO_SETTLE == printed.splitlines()[-4:-1]
@@ -317,18 +317,18 @@ def test_of_several_calls_each_is_named(folder: Path) -> None:
     store = ("--store", "sqlite:///mine.db")
     killed("pay_two", *store)
     first, second = "pay_two::pay::tool_call", "pay_two::pay#2::tool_call"
-    result = holdfast("settle", "x", "--happened", "1", *store)
+    result = limpet("settle", "x", "--happened", "1", *store)
     assert 2 == result.exit_code
     assert f"State 'x' has 2 calls whose outcome is unknown: {first}, {second}. Name one with" in result.stderr
-    resumed = holdfast("resume", "x", *store)
+    resumed = limpet("resume", "x", *store)
     assert 6 == resumed.exit_code
     assert re.search(
-        r"^  holdfast settle x --at '?pay_two::pay\S* --again --store sqlite:///mine.db +it has not",
+        r"^  limpet settle x --at '?pay_two::pay\S* --again --store sqlite:///mine.db +it has not",
         resumed.stderr,
         re.M,
     )
     printed = done("settle", "x", "--at", "pay#2", "--happened", "2", *store).stdout
-    assert "1 more call to settle; `holdfast show x --store sqlite:///mine.db` tells how." == printed.splitlines()[-1]
+    assert "1 more call to settle; `limpet show x --store sqlite:///mine.db` tells how." == printed.splitlines()[-1]
     told = json_of(done("settle", "x", "--happened", "1", "--json", *store))
     assert (first, "paused") == (told["address"], told["status"])
     assert "[1, 2]\n" == done("resume", "x", *store).stdout
@@ -338,8 +338,8 @@ def test_a_state_that_is_being_run_is_neither_settled_nor_rolled_back(folder: Pa
     (folder / "slow").touch()
     with started("run", "pipeline:order", "item=kelp", "--id", "x") as process:
         listed = json_of(done("settle", "x", "--json"))
-        settled = holdfast("settle", "x", "--again")
-        rolled_back = holdfast("roll-back", "x", "--yes")
+        settled = limpet("settle", "x", "--again")
+        rolled_back = limpet("roll-back", "x", "--yes")
         unknown = shown()["unknown"]
         (folder / "slow").unlink()
         process.communicate(timeout=60)
@@ -347,7 +347,7 @@ def test_a_state_that_is_being_run_is_neither_settled_nor_rolled_back(folder: Pa
     assert ([], []) == (listed["unknown"], unknown), "the charge is under way"
     assert (3, 3) == (settled.exit_code, rolled_back.exit_code)
     assert f"x is being run by process {process.pid} on " in rolled_back.stderr
-    assert rolled_back.stderr.endswith("Stop it first with `holdfast interrupt x`.\n")
+    assert rolled_back.stderr.endswith("Stop it first with `limpet interrupt x`.\n")
 
 
 # Undoing.
@@ -359,7 +359,7 @@ UNDONE = ["order::reserve#2::tool_call", "order::reserve::tool_call"]
 def lost(folder: Path) -> Path:
     """A state that has failed after it has done something."""
     (folder / "lost").touch()
-    holdfast("run", "pipeline:order", "item=kelp", "--id", "x")
+    limpet("run", "pipeline:order", "item=kelp", "--id", "x")
     return folder
 
 
@@ -374,11 +374,11 @@ def test_roll_back_undoes_from_the_newest_to_the_oldest() -> None:
     ] == result.stdout.splitlines()
     assert "Rolling back x\n" == result.stderr
     printed = done("show", "x").stdout
-    assert printed.startswith("x  rolled back; run it anew with `holdfast rerun x`\n")
+    assert printed.startswith("x  rolled back; run it anew with `limpet rerun x`\n")
     assert re.search(r"^  stopped +\S+ \S+ UTC, rolled back$", printed, re.M)
     assert ("completed", "rolled_back") == (shown()["rollback"], shown()["stopped"]["reason"])
-    assert 2 == holdfast("resume", "x").exit_code
-    assert "Nobody runs it: x is rolled back; run it anew with `holdfast rerun x`.\n" == done("interrupt", "x").stdout
+    assert 2 == limpet("resume", "x").exit_code
+    assert "Nobody runs it: x is rolled back; run it anew with `limpet rerun x`.\n" == done("interrupt", "x").stdout
 
 
 def test_a_run_that_was_rolled_back_is_run_anew(lost: Path) -> None:
@@ -399,10 +399,10 @@ def test_roll_back_tells_every_event_and_is_json_too() -> None:
 
 @pytest.mark.usefixtures("lost")
 def test_roll_back_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = holdfast("roll-back", "x")
+    refused = limpet("roll-back", "x")
     assert (2, True) == (refused.exit_code, "Say so with --yes." in refused.stderr)
-    monkeypatch.setattr("holdfast.cli.roll_back.sys", SimpleNamespace(stdin=Terminal()))
-    declined = holdfast("roll-back", "x", answer="n\n")
+    monkeypatch.setattr("limpet.cli.roll_back.sys", SimpleNamespace(stdin=Terminal()))
+    declined = limpet("roll-back", "x", answer="n\n")
     assert (130, "") == (declined.exit_code, declined.stdout)
     assert [
         "To be undone, in this order: 2 calls.",
@@ -414,32 +414,32 @@ def test_roll_back_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_rollback_that_fails_goes_on_where_it_stands(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (lost / "stuck").touch()
-    result = holdfast("roll-back", "x", "--yes")
+    result = limpet("roll-back", "x", "--yes")
     address = "rollback[order]::give_back[order%3A%3Areserve%232]::tool_call"
     assert (1, "giving back a bag\n") == (result.exit_code, result.stdout)
     assert [
         "Rolling back x",
         f"The rollback failed at {address}: ValueError: nobody takes it back",
-        "Run it again with: holdfast roll-back x",
+        "Run it again with: limpet roll-back x",
     ] == result.stderr.splitlines()
     printed = done("show", "x").stdout
-    assert printed.startswith("x  failed in the middle of its rollback; go on with `holdfast roll-back x`\n")
+    assert printed.startswith("x  failed in the middle of its rollback; go on with `limpet roll-back x`\n")
     assert f"\nIts rollback failed at {address}: ValueError: nobody takes it back\n" in printed
     (lost / "stuck").unlink()
     assert "Undone: 2 calls." in done("roll-back", "x", "--yes").stdout
-    monkeypatch.setattr("holdfast.cli.roll_back.sys", SimpleNamespace(stdin=Terminal()))
-    assert "Of x, 2 calls undone already." in holdfast("roll-back", "x", answer="n\n").stderr
+    monkeypatch.setattr("limpet.cli.roll_back.sys", SimpleNamespace(stdin=Terminal()))
+    assert "Of x, 2 calls undone already." in limpet("roll-back", "x", answer="n\n").stderr
 
 
 def test_a_rollback_that_is_interrupted_goes_on_where_it_stands(folder: Path) -> None:
-    holdfast("run", "pipeline:order_slowly", "item=kelp", "--id", "x")
+    limpet("run", "pipeline:order_slowly", "item=kelp", "--id", "x")
     (folder / "slow").touch()
     with started("roll-back", "x", "--yes", "-q") as process:
         done("interrupt", "x", "--wait", "30")
         _, told = process.communicate(timeout=60)
-    assert (130, "Interrupted. Go on with: holdfast roll-back x\n") == (process.returncode, told)
+    assert (130, "Interrupted. Go on with: limpet roll-back x\n") == (process.returncode, told)
     assert done("show", "x").stdout.startswith(
-        "x  interrupted in the middle of its rollback; go on with `holdfast roll-back x`\n"
+        "x  interrupted in the middle of its rollback; go on with `limpet roll-back x`\n"
     )
     (folder / "slow").unlink()
     undone = "Undone: 1 call.\n  order_slowly::reserve_slowly::tool_call\n"
@@ -447,7 +447,7 @@ def test_a_rollback_that_is_interrupted_goes_on_where_it_stands(folder: Path) ->
 
 
 def test_a_signal_finishes_what_is_being_undone(folder: Path) -> None:
-    holdfast("run", "pipeline:order_slowly", "item=kelp", "--id", "x")
+    limpet("run", "pipeline:order_slowly", "item=kelp", "--id", "x")
     (folder / "slow").touch()
     with started("roll-back", "x", "--yes") as process:
         process.send_signal(signal.SIGINT)
@@ -459,17 +459,17 @@ def test_a_signal_finishes_what_is_being_undone(folder: Path) -> None:
 
 
 def test_what_cannot_be_rolled_back_is_refused_before_anybody_is_asked(cut_off: Path) -> None:
-    unknown = holdfast("roll-back", "x")
+    unknown = limpet("roll-back", "x")
     assert (6, True) == (unknown.exit_code, "declared once" in unknown.stderr)
     done("settle", "x", "--again")
     done("resume", "x")
-    completed = holdfast("roll-back", "x")
+    completed = limpet("roll-back", "x")
     assert (2, True) == (completed.exit_code, "has completed" in completed.stderr)
 
 
 def test_a_fork_does_not_undo_what_its_parent_has_done(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done("fork", "x", "--as", "y", "--again")
-    monkeypatch.setattr("holdfast.cli.roll_back.sys", SimpleNamespace(stdin=Terminal()))
+    monkeypatch.setattr("limpet.cli.roll_back.sys", SimpleNamespace(stdin=Terminal()))
     result = done("roll-back", "y", answer="y\n")
     assert "To be undone, in this order: 0 calls.\n" in result.stderr
     assert "Undone: 0 calls.\n" == result.stdout
@@ -480,7 +480,7 @@ def test_a_fork_does_not_undo_what_its_parent_has_done(lost: Path, monkeypatch: 
 
 def test_usage_tells_tokens_and_cost_by_model_and_what_replay_saved(folder: Path) -> None:
     (folder / "lost").touch()
-    holdfast("run", "pipeline:thinks", "--id", "x")
+    limpet("run", "pipeline:thinks", "--id", "x")
     (folder / "lost").unlink()
     assert "2 model calls, 2,000 tokens, cost 0.5" == done("usage", "x").stdout.splitlines()[0]
     done("resume", "x")

@@ -1,4 +1,4 @@
-"""``holdfast key`` makes a key that works, prints it once, and says what to do with it."""
+"""``limpet key`` makes a key that works, prints it once, and says what to do with it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.main import commands
-from holdfast.keys import Encryption, key_id
+from limpet.cli.main import commands
+from limpet.keys import Encryption, key_id
 
 
 def test_a_new_key_is_printed_and_explained() -> None:
@@ -22,7 +22,7 @@ def test_a_new_key_is_printed_and_explained() -> None:
     assert 44 == len(key)
     assert key not in shown.stderr
     assert f"Its id is {key_id(key)}; " in shown.stderr
-    for word in ("HOLDFAST_KEY", "chmod 600", "Keep a copy apart from the store", "HOLDFAST_KEY=new,old"):
+    for word in ("LIMPET_KEY", "chmod 600", "Keep a copy apart from the store", "LIMPET_KEY=new,old"):
         assert word in shown.stderr
 
 
@@ -37,10 +37,10 @@ def test_every_key_is_another() -> None:
 
 
 def test_a_key_goes_from_the_shell_to_where_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = f"umask 077 && {sys.executable} -m holdfast.cli.main key > holdfast.key"
+    command = f"umask 077 && {sys.executable} -m limpet.cli.main key > limpet.key"
     subprocess.run(command, shell=True, cwd=tmp_path, check=True, timeout=60, stderr=subprocess.DEVNULL)
-    path = tmp_path / "holdfast.key"
-    monkeypatch.setenv("HOLDFAST_KEY", path.read_text())
+    path = tmp_path / "limpet.key"
+    monkeypatch.setenv("LIMPET_KEY", path.read_text())
     sealed = Encryption.from_file(path).seal(b"kelp", b"here")
     assert b"kelp" == Encryption.from_environment().open(sealed, b"here", "It")
 

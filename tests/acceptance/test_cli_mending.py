@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast import Holdfast, agent, tool
-from holdfast.cli.main import commands
+from limpet import Limpet, agent, tool
+from limpet.cli.main import commands
 
 VERSIONS = Path(__file__).parents[1] / "versions" / "stores"
 
@@ -30,19 +30,19 @@ async def stepping(count: int) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_STORE", "file://store")
-    with Holdfast() as hf:
-        hf.run_sync(stepping, 3, state_id="kelp")
-        hf.run_sync(stepping, 2, state_id="wrack")
+    monkeypatch.setenv("LIMPET_STORE", "file://store")
+    with Limpet() as client:
+        client.run_sync(stepping, 3, state_id="kelp")
+        client.run_sync(stepping, 2, state_id="wrack")
     return tmp_path
 
 
-def holdfast(*arguments: str) -> Result:
+def limpet(*arguments: str) -> Result:
     return CliRunner().invoke(commands, arguments)
 
 
 def told(*arguments: str) -> Any:
-    return json.loads(holdfast(*arguments, "--json").stdout)
+    return json.loads(limpet(*arguments, "--json").stdout)
 
 
 def journal(folder: Path, state_id: str = "kelp") -> Path:
@@ -59,9 +59,9 @@ def damage(folder: Path, text: bytes) -> None:
 
 
 def test_a_sound_state_and_a_sound_store_are_said_to_be(folder: Path) -> None:
-    result = holdfast("verify", "kelp")
+    result = limpet("verify", "kelp")
     assert (0, "✓ kelp is sound: 5 records.\n") == (result.exit_code, result.stdout)
-    result = holdfast("doctor")
+    result = limpet("doctor")
     assert (0, True) == (result.exit_code, "2 states checked in file://" in result.stdout)
     assert result.stdout.endswith(": all sound.\n")
     assert (True, 5) == (told("verify", "kelp")["is_sound"], told("verify", "kelp")["records"])
@@ -70,70 +70,70 @@ def test_a_sound_state_and_a_sound_store_are_said_to_be(folder: Path) -> None:
 
 def test_a_damaged_state_is_named_with_the_way_out(folder: Path) -> None:
     damage(folder, b'"result":"s2!"')
-    result = holdfast("verify", "kelp")
+    result = limpet("verify", "kelp")
     assert 1 == result.exit_code
     assert "✗ kelp is damaged." in result.stdout
     assert "record 3: Line 4 of journal-000000001.jsonl" in result.stdout
-    assert "2 of 5 records stand before the damage: `holdfast recover kelp` goes on from there." in result.stdout
+    assert "2 of 5 records stand before the damage: `limpet recover kelp` goes on from there." in result.stdout
     found = told("verify", "kelp")
     assert ([3], 2, True) == ([each["seq"] for each in found["damaged"]], found["usable"], found["needs_recovery"])
-    result = holdfast("doctor")
+    result = limpet("doctor")
     assert (1, True) == (result.exit_code, result.stdout.endswith(": 1 damaged.\n"))
     assert ["kelp"] == [each["state_id"] for each in told("doctor")["unsound"]]
-    shown = holdfast("show", "kelp")
+    shown = limpet("show", "kelp")
     assert 4 == shown.exit_code
-    assert "`holdfast verify kelp` says what is intact" in shown.stderr
-    assert 0 == holdfast("show", "wrack").exit_code
+    assert "`limpet verify kelp` says what is intact" in shown.stderr
+    assert 0 == limpet("show", "wrack").exit_code
 
 
 def test_a_damaged_state_is_recovered_and_goes_on(folder: Path) -> None:
     damage(folder, b'"result":"s2!"')
-    result = holdfast("recover", "kelp")
+    result = limpet("recover", "kelp")
     assert 0 == result.exit_code
     assert "kelp goes on from before the damage: 2 records kept." in result.stdout
     assert "Executed again when it is resumed: stepping::step#3::tool_call, stepping::agent_call." in result.stdout
-    assert "Go on with `holdfast resume kelp`." in result.stdout
-    with Holdfast() as hf:
-        assert ["s1!", "s2!", "s3!"] == asyncio.run(hf.resume("kelp"))
-    again = holdfast("recover", "kelp")
+    assert "Go on with `limpet resume kelp`." in result.stdout
+    with Limpet() as client:
+        assert ["s1!", "s2!", "s3!"] == asyncio.run(client.resume("kelp"))
+    again = limpet("recover", "kelp")
     assert "kelp needs no recovery: nothing that it needs is damaged.\n" == again.stdout
     assert False is told("recover", "kelp")["was_needed"]
-    assert "can be used as it is" in holdfast("verify", "kelp").stdout
+    assert "can be used as it is" in limpet("verify", "kelp").stdout
 
 
 def test_a_damaged_header_is_listed_and_mended(folder: Path) -> None:
     lines = journal(folder).read_bytes().splitlines(keepends=True)
     journal(folder).write_bytes(b"".join([lines[0].replace(b'"key"', b'"kez"'), *lines[1:]]))
     (folder / "store" / "states" / "kelp" / "header.json").unlink()
-    listed = holdfast("list").stdout.splitlines()
+    listed = limpet("list").stdout.splitlines()
     assert [True] == ["damaged" in line for line in listed if line.startswith("kelp")]
     assert [True, False] == [
         bool(each["damage"]) for each in sorted(told("list")["states"], key=lambda s: s["state_id"])
     ]
-    result = holdfast("recover", "kelp")
+    result = limpet("recover", "kelp")
     assert "Its header was made anew from its journal." in result.stdout
-    with Holdfast() as hf:
-        assert ["s1!", "s2!", "s3!"] == asyncio.run(hf.resume("kelp", agent=stepping))
+    with Limpet() as client:
+        assert ["s1!", "s2!", "s3!"] == asyncio.run(client.resume("kelp", agent=stepping))
 
 
 def test_a_state_of_which_nothing_is_left_is_deleted_and_run_again(folder: Path) -> None:
     journal(folder).unlink()
-    assert "Nothing stands before the damage." in holdfast("verify", "kelp").stdout
-    assert 2 == holdfast("recover", "kelp").exit_code
-    result = holdfast("delete", "kelp")
+    assert "Nothing stands before the damage." in limpet("verify", "kelp").stdout
+    assert 2 == limpet("recover", "kelp").exit_code
+    result = limpet("delete", "kelp")
     assert (2, True) == (result.exit_code, "--yes" in result.stderr)
-    result = holdfast("delete", "kelp", "--yes")
+    result = limpet("delete", "kelp", "--yes")
     assert (0, "Deleted kelp.\n") == (result.exit_code, result.stdout)
     assert {"deleted": "wrack"} == told("delete", "wrack", "--yes")
     assert [] == told("list")["states"]
-    with Holdfast() as hf:
-        assert ["s1!", "s2!", "s3!"] == hf.run_sync(stepping, 3, state_id="kelp")
+    with Limpet() as client:
+        assert ["s1!", "s2!", "s3!"] == client.run_sync(stepping, 3, state_id="kelp")
 
 
 def test_what_a_crash_left_is_told_as_harmless(folder: Path) -> None:
     with journal(folder).open("ab") as file:
         file.write(b'{"sum":"1234')
-    result = holdfast("verify", "kelp")
+    result = limpet("verify", "kelp")
     assert 0 == result.exit_code
     assert "12 bytes" in result.stdout
 
@@ -151,7 +151,7 @@ def test_a_doctor_puts_right_what_is_derived(folder: Path) -> None:
 def test_an_older_store_is_migrated(tmp_path: Path) -> None:
     shutil.copytree(VERSIONS / "schema-3", tmp_path / "old")
     url = f"sqlite:///{tmp_path}/old/plain.db"
-    result = holdfast("migrate", "--store", url)
+    result = limpet("migrate", "--store", url)
     assert 0 == result.exit_code, result.stderr
     first, second = result.stdout.splitlines()
     backup = first.removeprefix("Everything as it was: ")
@@ -163,9 +163,9 @@ def test_an_older_store_is_migrated(tmp_path: Path) -> None:
 
 def test_bad_input_is_refused_with_what_to_do(folder: Path) -> None:
     for command in ("verify", "recover"):
-        result = holdfast(command, "kelb")
+        result = limpet(command, "kelb")
         assert (2, True) == (result.exit_code, "kelp" in result.stderr)
-    result = holdfast("migrate", "--backup", "file://x", "--no-backup")
+    result = limpet("migrate", "--backup", "file://x", "--no-backup")
     assert (2, True) == (result.exit_code, "Give --backup or --no-backup." in result.stderr)
-    assert 2 == holdfast("doctor", "--store", "file://nowhere").exit_code
+    assert 2 == limpet("doctor", "--store", "file://nowhere").exit_code
     assert not (folder / "nowhere").exists()

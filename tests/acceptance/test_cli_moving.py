@@ -13,8 +13,8 @@ import pytest
 from acceptance.moving_stores import executions, failing, stepping, writing
 from click.testing import CliRunner, Result
 
-from holdfast import Encryption, Holdfast, SQLiteStateBackend, new_key
-from holdfast.cli.main import commands
+from limpet import Encryption, Limpet, SQLiteStateBackend, new_key
+from limpet.cli.main import commands
 
 SEED_STORE = Path(__file__).parent / "seed_stores" / "finished"
 
@@ -24,10 +24,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     executions.clear()
     failing.clear()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
-    with Holdfast("sqlite:///runs.db") as hf:
-        hf.run_sync(stepping, 2, state_id="x")
-        hf.run_sync(writing, "end", state_id="y")
+    monkeypatch.delenv("LIMPET_STORE", raising=False)
+    with Limpet("sqlite:///runs.db") as client:
+        client.run_sync(stepping, 2, state_id="x")
+        client.run_sync(writing, "end", state_id="y")
 
 
 def typed(*arguments: str) -> Result:
@@ -101,11 +101,11 @@ def test_a_state_is_exported_and_imported_elsewhere(tmp_path: Path, folder: tupl
 
 def test_an_unfinished_state_says_how_to_go_on() -> None:
     failing.add("s2")
-    with Holdfast("sqlite:///runs.db") as hf, pytest.raises(LookupError):
-        hf.run_sync(stepping, 2, state_id="z")
+    with Limpet("sqlite:///runs.db") as client, pytest.raises(LookupError):
+        client.run_sync(stepping, 2, state_id="z")
     typed("export", "z", "z.zip", "--store", "sqlite:///runs.db")
     answer = typed("import", "z.zip", "--store", "sqlite:///new.db")
-    assert "Go on with: holdfast resume z --store sqlite:///new.db\n" == answer.stderr
+    assert "Go on with: limpet resume z --store sqlite:///new.db\n" == answer.stderr
     assert "" == typed("import", "z.zip", "--store", "sqlite:///new.db", "-q").stderr
 
 
@@ -121,13 +121,13 @@ def test_what_cannot_be_imported_is_an_error(tmp_path: Path) -> None:
 
 def test_an_encrypted_state_needs_the_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     key = new_key()
-    with Holdfast("sqlite:///sealed.db", encryption=Encryption(key)) as hf:
-        hf.run_sync(stepping, 1, state_id="x")
+    with Limpet("sqlite:///sealed.db", encryption=Encryption(key)) as client:
+        client.run_sync(stepping, 1, state_id="x")
     assert 4 == typed("export", "x", "x.zip", "--store", "sqlite:///sealed.db").exit_code
-    monkeypatch.setenv("HOLDFAST_KEY", key)
+    monkeypatch.setenv("LIMPET_KEY", key)
     assert 0 == typed("export", "x", "x.zip", "--store", "sqlite:///sealed.db").exit_code
     assert 0 == typed("import", "x.zip", "--store", "sqlite:///new.db").exit_code
-    monkeypatch.delenv("HOLDFAST_KEY")
+    monkeypatch.delenv("LIMPET_KEY")
     assert 4 == typed("import", "x.zip", "--store", "sqlite:///newer.db").exit_code
 
 
@@ -148,7 +148,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_is_shown_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    monkeypatch.setattr("holdfast.cli.copy.sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setattr("limpet.cli.copy.sys", SimpleNamespace(stderr=terminal))
     assert 0 == typed("copy", "sqlite:///runs.db", "sqlite:///b.db", "-q").exit_code
     assert "" == terminal.getvalue()
     assert 0 == typed("copy", "sqlite:///runs.db", "sqlite:///c.db").exit_code

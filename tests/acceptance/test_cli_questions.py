@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli.main import commands
-from holdfast.engine.answer_text import asked, read_answer
-from holdfast.errors import WrongAnswer
-from holdfast.model.header import utc
-from holdfast.model.waits import Question
+from limpet.cli.main import commands
+from limpet.engine.answer_text import asked, read_answer
+from limpet.errors import WrongAnswer
+from limpet.model.header import utc
+from limpet.model.waits import Question
 
 PROGRAM = """
-from holdfast import agent, ask, wait_for_message
+from limpet import agent, ask, wait_for_message
 
 @agent
 async def quiz() -> list:
@@ -138,7 +138,7 @@ def test_who_says_nothing_takes_the_default_or_leaves_it_open() -> None:
 def test_serve_goes_on_with_what_was_answered_and_ends_with_a_signal(quiz: str) -> None:
     call("run", quiz, "--id", "q")
     call("answer", "q", "yes")
-    command = [str(Path(sys.executable).with_name("holdfast")), "serve", "--store", "sqlite:///runs.db"]
+    command = [str(Path(sys.executable).with_name("limpet")), "serve", "--store", "sqlite:///runs.db"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "Serving" in process.stderr.readline()

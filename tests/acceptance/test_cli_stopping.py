@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli.main import commands
+from limpet.cli.main import commands
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from holdfast import LLMResult, RetryConfig, agent, llm, tool
+from limpet import LLMResult, RetryConfig, agent, llm, tool
 
 
 @tool
@@ -131,7 +131,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder with the pipeline in it; what is imported from there is forgotten again."""
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    monkeypatch.delenv("LIMPET_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -142,7 +142,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def holdfast(*arguments: str) -> Result:
+def limpet(*arguments: str) -> Result:
     """What the command says; anything but an exit is a failure of the test."""
     result = CliRunner().invoke(commands, arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -150,7 +150,7 @@ def holdfast(*arguments: str) -> Result:
 
 
 def done(*arguments: str) -> Result:
-    result = holdfast(*arguments)
+    result = limpet(*arguments)
     assert 0 == result.exit_code, result.output
     return result
 
@@ -171,7 +171,7 @@ def statuses(state_id: str = "x") -> dict[str, str]:
 def started(*arguments: str) -> Generator[subprocess.Popen[str]]:
     """The command in a process of its own, which does not outlive the test."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli.main", *arguments],
+        [sys.executable, "-m", "limpet.cli.main", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -220,7 +220,7 @@ def test_a_signal_finishes_what_is_being_executed_and_saves(folder: Path, number
         (folder / "go").touch()
         printed, told = process.communicate(timeout=60)
     assert (130, "") == (process.returncode, printed)
-    assert "Interrupted. Go on with: holdfast resume x" == told.splitlines()[-1]
+    assert "Interrupted. Go on with: limpet resume x" == told.splitlines()[-1]
     state = shown()
     assert ("interrupted", "signal", number.name) == (
         state["status"],
@@ -238,7 +238,7 @@ def test_a_second_signal_stops_at_once() -> None:
         tell(process, signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert 130 == process.returncode
-    assert "Interrupted. Go on with: holdfast resume x" == told.splitlines()[-1]
+    assert "Interrupted. Go on with: limpet resume x" == told.splitlines()[-1]
     assert {"works::agent_call": "interrupted", "works::work::tool_call": "interrupted"} == statuses()
     assert re.search(r"└─ work +tool +… .* interrupted$", done("show", "x").stdout, re.M)
 
@@ -263,7 +263,7 @@ def test_what_was_cut_off_is_told_line_by_line() -> None:
 def test_a_run_outside_of_the_main_thread_handles_no_signals(folder: Path) -> None:
     (folder / "go").touch()
     results: list[Result] = []
-    thread = threading.Thread(target=lambda: results.append(holdfast("run", "pipeline:works", "--id", "x")))
+    thread = threading.Thread(target=lambda: results.append(limpet("run", "pipeline:works", "--id", "x")))
     thread.start()
     thread.join(60)
     assert [0] == [result.exit_code for result in results]
@@ -280,8 +280,8 @@ def test_interrupt_stops_a_run_in_another_process() -> None:
     first, second = result.stdout.splitlines()
     assert first.startswith(f"Told process {process.pid} on ")
     assert first.endswith(" to stop x.")
-    assert "x is interrupted; go on with `holdfast resume x`." == second
-    assert "Interrupted by anna: back at nine. Go on with: holdfast resume x" == told.splitlines()[-1]
+    assert "x is interrupted; go on with `limpet resume x`." == second
+    assert "Interrupted by anna: back at nine. Go on with: limpet resume x" == told.splitlines()[-1]
     stopped = shown()["stopped"]
     assert ("requested", "back at nine", "anna") == (stopped["reason"], stopped["message"], stopped["triggered_by"])
     assert re.search(r"^  stopped +\S+ \S+ UTC, requested by anna: back at nine$", done("show", "x").stdout, re.M)
@@ -314,8 +314,8 @@ def test_interrupt_can_let_finish_what_is_being_executed(folder: Path) -> None:
 
 def test_interrupt_says_if_a_run_has_not_stopped_in_time(folder: Path) -> None:
     with working("works") as process:
-        result = holdfast("interrupt", "x", "--finish", "--wait", "0.3", "--json")
-        told = holdfast("interrupt", "x", "--finish", "--wait", "0")
+        result = limpet("interrupt", "x", "--finish", "--wait", "0.3", "--json")
+        told = limpet("interrupt", "x", "--finish", "--wait", "0")
         (folder / "go").touch()
         process.communicate(timeout=60)
     assert (3, "LeaseHeld", True) == (result.exit_code, json_of(result)["error"]["type"], json_of(result)["is_held"])
@@ -329,7 +329,7 @@ def test_interrupt_is_no_error_where_nobody_runs_the_state(folder: Path) -> None
     assert {"state_id": "x", "was_told": False, "told": None, "status": "completed", "is_held": False} == json_of(
         done("interrupt", "x", "--wait", "60", "--json")
     )
-    assert 2 == holdfast("interrupt", "y").exit_code
+    assert 2 == limpet("interrupt", "y").exit_code
 
 
 # Limits.
@@ -347,12 +347,12 @@ LIMITS = {
 def test_a_run_is_stopped_by_its_budget_and_resumed(what: str) -> None:
     options, why = LIMITS[what]
     line = ("run", "pipeline:thinks", 'thoughts=["a", "a"]', "--id", "x", *options)
-    result = holdfast(*line)
+    result = limpet(*line)
     assert 5 == result.exit_code
     stopped = f"Stopped by its budget. thinks::think#2::llm_call was not executed: {why}"
     assert result.stderr.splitlines()[-1].startswith(stopped)
-    assert result.stderr.endswith(" Go on with: holdfast resume x\n")
-    again = json_of(holdfast(*line, "--json"))
+    assert result.stderr.endswith(" Go on with: limpet resume x\n")
+    again = json_of(limpet(*line, "--json"))
     assert ("interrupted", "BudgetExceeded", "budget") == (
         again["status"],
         again["error"]["type"],
@@ -369,12 +369,12 @@ def test_a_run_is_stopped_by_its_budget_and_resumed(what: str) -> None:
     ],
 )
 def test_a_run_is_stopped_when_its_time_is_over(folder: Path, option: str, kind: str, told: str) -> None:
-    result = holdfast("run", "pipeline:waits", "--id", "x", option, "0.05", "--json")
+    result = limpet("run", "pipeline:waits", "--id", "x", option, "0.05", "--json")
     assert (5, kind) == (result.exit_code, json_of(result)["error"]["type"])
-    assert f"{told} Go on with: holdfast resume x" == result.stderr.splitlines()[-1]
-    again = holdfast("resume", "x", option, "0.05")
+    assert f"{told} Go on with: limpet resume x" == result.stderr.splitlines()[-1]
+    again = limpet("resume", "x", option, "0.05")
     assert 5 == again.exit_code
-    assert 5 == holdfast("rerun", "x", option, "0.05").exit_code
+    assert 5 == limpet("rerun", "x", option, "0.05").exit_code
     (folder / "go").touch()
     assert "went\n" == done("resume", "x").stdout
 
@@ -392,15 +392,15 @@ def test_a_limit_that_makes_no_sense_is_refused() -> None:
         (["--timeout", "0"], "Invalid value for '--timeout'"),
         (["--timeout", "inf"], "A run cannot be given inf seconds."),
     ):
-        result = holdfast("run", "pipeline:works", *options)
+        result = limpet("run", "pipeline:works", *options)
         assert (2, 1) == (result.exit_code, result.stderr.count("\n"))
         assert why in result.stderr
 
 
 def test_a_pipeline_that_cancels_itself_says_how_to_go_on() -> None:
-    result = holdfast("run", "pipeline:cancels_itself", "--id", "x")
+    result = limpet("run", "pipeline:cancels_itself", "--id", "x")
     assert 1 == result.exit_code
-    assert "The pipeline cancelled itself. Go on with: holdfast resume x" == result.stderr.splitlines()[-1]
+    assert "The pipeline cancelled itself. Go on with: limpet resume x" == result.stderr.splitlines()[-1]
 
 
 # Retries.
@@ -418,7 +418,7 @@ def test_an_attempt_that_is_followed_by_another_is_one_line() -> None:
 
 
 def test_a_failure_for_good_is_told_as_before() -> None:
-    told = holdfast("run", "pipeline:fails_twice", "--id", "x", "-v").stderr
+    told = limpet("run", "pipeline:fails_twice", "--id", "x", "-v").stderr
     address = "fails_twice::fails::tool_call"
     assert [f"↻ {address}", f"✗ {address}", "✗ fails_twice::agent_call"] == [
         " ".join(line.split()[:2]) for line in told.splitlines() if line[:1] in "↻✗"
@@ -438,7 +438,7 @@ def test_show_counts_the_attempts_of_a_call_that_was_tried_again() -> None:
 def test_show_says_when_the_next_attempt_is_due_and_what_the_last_failed_of(folder: Path) -> None:
     address = "knocks_patiently::knock_patiently::tool_call"
     with started("run", "pipeline:knocks_patiently", "--id", "x") as process:
-        until(lambda: (folder / ".holdfast").exists() and "retrying" in holdfast("show", "x", "--json").stdout)
+        until(lambda: (folder / ".limpet").exists() and "retrying" in limpet("show", "x", "--json").stdout)
         waiting = done("show", "x").stdout
         tell(process, signal.SIGINT)
         process.communicate(timeout=60)

@@ -14,8 +14,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast import ExecutionState, Holdfast, SQLiteStateBackend, StateMetadata, StateStatus
-from holdfast.cli.main import commands
+from limpet import ExecutionState, Limpet, SQLiteStateBackend, StateMetadata, StateStatus
+from limpet.cli.main import commands
 
 PIPELINE = """
 import sys
@@ -26,7 +26,7 @@ from typing import Annotated
 
 from pydantic import BaseModel
 
-from holdfast import Secret, agent, llm, tool
+from limpet import Secret, agent, llm, tool
 
 
 class Colour(Enum):
@@ -154,7 +154,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder with the pipeline in it; what is imported from there is forgotten again."""
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    monkeypatch.delenv("LIMPET_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -170,7 +170,7 @@ def forget(folder: Path, kept: set[str] = frozenset()) -> None:  # pyright: igno
             del sys.modules[name]
 
 
-def holdfast(*arguments: str) -> Result:
+def limpet(*arguments: str) -> Result:
     """What the command says; anything but an exit is a failure of the test."""
     result = CliRunner().invoke(commands, arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -178,7 +178,7 @@ def holdfast(*arguments: str) -> Result:
 
 
 def done(*arguments: str) -> Result:
-    result = holdfast(*arguments)
+    result = limpet(*arguments)
     assert 0 == result.exit_code, result.output
     return result
 
@@ -248,7 +248,7 @@ def test_models_and_lists_of_instances_can_be_replaced() -> None:
 
 def test_a_call_that_failed_is_given_what_its_annotation_says(kelp: Path) -> None:
     (kelp / "broken").touch()
-    assert 1 == holdfast("rerun", "kelp-1", "--at", FETCH_2).exit_code
+    assert 1 == limpet("rerun", "kelp-1", "--at", FETCH_2).exit_code
     result = done("rerun", "kelp-1", "--at", FETCH_2, "--replace", '{"url": "b", "text": "by hand"}', "--quiet")
     assert "['a: kelp green', 'b: by hand green']\n" == result.stdout
 
@@ -268,11 +268,11 @@ def test_rerun_goes_on_from_an_older_timeline() -> None:
 
 def test_a_rerun_that_fails_says_where_and_how_to_go_on(kelp: Path) -> None:
     (kelp / "broken").touch()
-    result = holdfast("rerun", "kelp-1", "--at", "read#2")
+    result = limpet("rerun", "kelp-1", "--at", "read#2")
     assert 1 == result.exit_code
     assert [
         f"The run failed at {FETCH_2}: ValueError: no page for b",
-        "Run it again with: holdfast resume kelp-1",
+        "Run it again with: limpet resume kelp-1",
     ] == result.stderr.splitlines()[-2:]
     (kelp / "broken").unlink()
     assert "['a: kelp green', 'b: kelp green']" in done("resume", "kelp-1").stdout
@@ -323,9 +323,9 @@ def test_a_plan_is_json_too() -> None:
 
 def test_what_is_declared_once_is_executed_again_only_if_that_is_said() -> None:
     done("run", "pipeline:buying", "--id", "x", "--quiet")
-    refused = holdfast("rerun", "x")
+    refused = limpet("rerun", "x")
     assert (2, True) == (refused.exit_code, "--again on the command line" in refused.stderr)
-    assert 2 == holdfast("fork", "x", "--at", "paid").exit_code
+    assert 2 == limpet("fork", "x", "--at", "paid").exit_code
     assert "declared once" in done("rerun", "x", "--plan").stdout
     again = done("rerun", "x", "--again")
     assert ("5\n", "! paid is declared once, and executed again") == (again.stdout, again.stderr.splitlines()[-1])
@@ -333,11 +333,11 @@ def test_what_is_declared_once_is_executed_again_only_if_that_is_said() -> None:
 
 
 def test_a_state_that_another_process_runs_is_not_run_on(folder: Path) -> None:
-    line = [sys.executable, "-m", "holdfast.cli.main", "run", "pipeline:waiting", "--id", "x"]
+    line = [sys.executable, "-m", "limpet.cli.main", "run", "pipeline:waiting", "--id", "x"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("Running ")
-        result = holdfast("rerun", "x")
+        result = limpet("rerun", "x")
         (folder / "go").touch()
         assert 0 == process.wait(60)
     assert (3, 1) == (result.exit_code, result.stderr.count("\n"))
@@ -352,7 +352,7 @@ def test_fork_prints_an_id_and_tells_how_to_go_on() -> None:
     result = done("fork", "kelp-1", "--at", "read#2::fetch", "--replace", '{"url": "b", "text": "wrack"}')
     forked = result.stdout.strip()
     assert re.fullmatch(r"kelp-1-fork-[0-9a-f]{12}", forked)
-    assert f"Go on with: holdfast resume {forked}\n" == result.stderr
+    assert f"Go on with: limpet resume {forked}\n" == result.stderr
     assert "['a: kelp green', 'b: wrack green']\n" == done("resume", forked).stdout
     assert "Already completed: kelp-1\n" == done("resume", "kelp-1").stderr
 
@@ -380,9 +380,9 @@ def test_fork_is_json_too() -> None:
 @pytest.mark.usefixtures("kelp")
 def test_fork_takes_an_older_timeline_and_the_store_into_the_hint() -> None:
     done("rerun", "kelp-1", "--at", "read::fetch", "--replace", '{"url": "a", "text": "wrack"}')
-    store = ("--store", "sqlite:///.holdfast/runs.db")
+    store = ("--store", "sqlite:///.limpet/runs.db")
     told = done("fork", "kelp-1", "--at", "read#2", "--timeline", "1", "--as", "old", *store).stderr
-    assert "Go on with: holdfast resume old --store sqlite:///.holdfast/runs.db\n" == told
+    assert "Go on with: limpet resume old --store sqlite:///.limpet/runs.db\n" == told
     assert "a: kelp green" in done("resume", "old").stdout
     assert "" == done("fork", "kelp-1", "--quiet").stderr
 
@@ -398,7 +398,7 @@ def test_fork_goes_on_from_a_checkpoint() -> None:
 
 def explicit_state(state_id: str) -> tuple[int, int]:
     """A state of the explicit form with two checkpoints; their positions."""
-    with SQLiteStateBackend(".holdfast/runs.db") as backend:
+    with SQLiteStateBackend(".limpet/runs.db") as backend:
         state = ExecutionState(state_backend=backend, state_id=state_id, metadata=StateMetadata(tags=["plan"]))
         state.storage.set("stage", 1)
         first = state.save_checkpoint()
@@ -476,9 +476,9 @@ def test_diff_tells_new_and_removed_events_and_storage() -> None:
 
 @pytest.mark.usefixtures("replaced")
 def test_diff_ends_with_one_only_if_asked() -> None:
-    assert 0 == holdfast("diff", "kelp-1").exit_code
-    assert 1 == holdfast("diff", "kelp-1", "--exit-code").exit_code
-    same = holdfast("diff", "kelp-1", "kelp-1:2", "--exit-code")
+    assert 0 == limpet("diff", "kelp-1").exit_code
+    assert 1 == limpet("diff", "kelp-1", "--exit-code").exit_code
+    same = limpet("diff", "kelp-1", "kelp-1:2", "--exit-code")
     assert (0, "kelp-1 and kelp-1:2 do not differ (7 events).\n") == (same.exit_code, same.stdout)
 
 
@@ -508,7 +508,7 @@ def test_a_validation_executes_and_tells_that_all_went_through() -> None:
 
 def test_a_validation_that_fails_names_the_address_and_the_place(kelp: Path) -> None:
     (kelp / "word").write_text("wrack")
-    result = holdfast("validate", "kelp-1", "--quiet")
+    result = limpet("validate", "kelp-1", "--quiet")
     assert 1 == result.exit_code
     shown = result.stdout.splitlines()
     assert [
@@ -521,7 +521,7 @@ def test_a_validation_that_fails_names_the_address_and_the_place(kelp: Path) -> 
 
 def test_a_validation_is_json_too(kelp: Path) -> None:
     (kelp / "word").write_text("wrack")
-    result = holdfast("validate", "kelp-1", "--json")
+    result = limpet("validate", "kelp-1", "--json")
     assert 1 == result.exit_code
     found = json_of(result)
     assert ("validation", False) == (found["mode"], found["is_ok"])
@@ -549,7 +549,7 @@ def test_states_are_chosen_as_in_a_list(kelp: Path) -> None:
 def test_a_rehearsal_names_the_file_and_the_line_and_executes_nothing(kelp: Path, command: list[str]) -> None:
     assert "1 state rehearsed: 1 went through, 0 did not.\n" == done(*command, "kelp-1").output
     edit(kelp, "await summarise(await fetch(url))", "await summarise(await fetch(url + 'x'))")
-    result = holdfast(*command, "kelp-1")
+    result = limpet(*command, "kelp-1")
     assert (1, "") == (result.exit_code, result.stderr)
     line = next(
         number for number, text in enumerate((kelp / "pipeline.py").read_text().splitlines(), 1) if "'x'" in text
@@ -560,7 +560,7 @@ def test_a_rehearsal_names_the_file_and_the_line_and_executes_nothing(kelp: Path
 
 def test_a_rehearsal_is_json_too(kelp: Path) -> None:
     edit(kelp, "await summarise(await fetch(url))", "await summarise(await fetch(url + 'x'))")
-    result = holdfast("rehearse", "kelp-1", "--json")
+    result = limpet("rehearse", "kelp-1", "--json")
     found = json_of(result)
     assert (1, "rehearsal", False) == (result.exit_code, found["mode"], found["is_ok"])
     (state,) = found["states"]
@@ -572,7 +572,7 @@ def test_a_rehearsal_is_json_too(kelp: Path) -> None:
 
 def test_a_rehearsal_tells_where_an_unfinished_run_would_go_on(kelp: Path) -> None:
     (kelp / "broken").touch()
-    holdfast("run", "pipeline:research", 'urls=["a", "b"]', "--id", "x", "--quiet")
+    limpet("run", "pipeline:research", 'urls=["a", "b"]', "--id", "x", "--quiet")
     (kelp / "broken").unlink()
     shown = done("rehearse", "x", "kelp-1", "-v").stdout
     assert "✓ x: " in shown
@@ -580,27 +580,27 @@ def test_a_rehearsal_tells_where_an_unfinished_run_would_go_on(kelp: Path) -> No
 
 
 def test_a_state_whose_agent_is_gone_is_reported_and_does_not_stop_the_others(kelp: Path) -> None:
-    (kelp / "gone.py").write_text("from holdfast import agent\n@agent\nasync def gone():\n    return 1\n")
+    (kelp / "gone.py").write_text("from limpet import agent\n@agent\nasync def gone():\n    return 1\n")
     (kelp / "broken_module.py").write_text((kelp / "gone.py").read_text())
     done("run", "gone:gone", "--id", "gone-1", "--quiet")
     done("run", "broken_module:gone", "--id", "broken-1", "--quiet")
     (kelp / "gone.py").unlink()
     (kelp / "broken_module.py").write_text("def:\n")
     forget(kelp)
-    result = holdfast("rehearse", "gone-1", "broken-1", "kelp-1")
+    result = limpet("rehearse", "gone-1", "broken-1", "kelp-1")
     assert 1 == result.exit_code
     first, second, last = result.stdout.splitlines()
     assert first.startswith("? gone-1: The agent 'gone:gone' was not found: gone cannot be imported")
     assert second.startswith("? broken-1: broken_module cannot be imported: SyntaxError")
     assert "3 states rehearsed: 1 went through, 2 did not." == last
-    state = json_of(holdfast("rehearse", "gone-1", "--json"))["states"][0]
+    state = json_of(limpet("rehearse", "gone-1", "--json"))["states"][0]
     assert (False, True) == (state["is_ok"], "was not found" in state["not_checked"])
 
 
 def test_code_that_leaves_does_not_stop_the_others(kelp: Path) -> None:
     done("run", "pipeline:leaving", "--id", "x", "--quiet")
     (kelp / "leave").touch()
-    result = holdfast("validate", "x", "kelp-1", "--quiet")
+    result = limpet("validate", "x", "kelp-1", "--quiet")
     assert 1 == result.exit_code
     assert "? x: Its code called sys.exit(3).\n2 states validated: 1 went through, 1 did not.\n" == result.stdout
 
@@ -609,7 +609,7 @@ def test_verbose_reports_everything(kelp: Path) -> None:
     urls = json.dumps([str(number) for number in range(12)])
     done("run", "pipeline:research", f"urls={urls}", "--id", "long", "--quiet")
     (kelp / "word").write_text("wrack")
-    short, long = (holdfast("validate", "long", "-q", *more).stdout for more in ([], ["-v"]))
+    short, long = (limpet("validate", "long", "-q", *more).stdout for more in ([], ["-v"]))
     assert "more lines" in short
     assert 12 == long.count("::fetch::tool_call")
 
@@ -664,7 +664,7 @@ def test_show_says_which_timeline_it_shows() -> None:
 
 def test_show_tells_where_another_timeline_failed(kelp: Path) -> None:
     (kelp / "broken").touch()
-    holdfast("rerun", "kelp-1", "--at", "read#2")
+    limpet("rerun", "kelp-1", "--at", "read#2")
     (kelp / "broken").unlink()
     done("rerun", "kelp-1", "--at", "read#2", "--quiet")
     assert "Failed at" not in done("show", "kelp-1").stdout
@@ -691,7 +691,7 @@ def test_show_lists_the_newest_checkpoints() -> None:
     assert [(first, "running", 1, ["plan"]), (second, "awaiting", 1, ["plan"])] == [
         (each["position"], each["status"], each["timeline"], each["tags"]) for each in found
     ]
-    with SQLiteStateBackend(".holdfast/runs.db") as backend:
+    with SQLiteStateBackend(".limpet/runs.db") as backend:
         state = ExecutionState.load_from_state_id("x", backend)
         for _ in range(10):
             state.save_checkpoint()
@@ -706,7 +706,7 @@ def test_a_state_with_nothing_of_that_is_shown_as_before(kelp: Path) -> None:
     assert not re.search("timeline|parent|Checkpoints", shown)
     found = json_of(done("show", "kelp-1", "--json"))
     assert (1, [1], []) == (found["timeline"], [each["number"] for each in found["timelines"]], found["checkpoints"])
-    with Holdfast("sqlite:///.holdfast/runs.db") as client:
+    with Limpet("sqlite:///.limpet/runs.db") as client:
         (timeline,) = client.timelines("kelp-1")
     assert (timeline.first, timeline.last) == (found["timelines"][0]["first"], found["timelines"][0]["last"])
 
@@ -770,7 +770,7 @@ BAD_INPUT = {
 @pytest.fixture
 def with_an_explicit_state(kelp: Path) -> None:
     (kelp / "bytes").write_bytes(b"\xff")
-    with SQLiteStateBackend(".holdfast/runs.db") as backend:
+    with SQLiteStateBackend(".limpet/runs.db") as backend:
         ExecutionState(state_backend=backend, state_id="explicit").save_checkpoint(StateStatus.PAUSED)
 
 
@@ -779,7 +779,7 @@ def with_an_explicit_state(kelp: Path) -> None:
 def test_what_cannot_be_done_is_one_line_that_says_why_and_changes_nothing(what: str) -> None:
     arguments, why = BAD_INPUT[what]
     before = done("list", "--json").stdout
-    result = holdfast(*arguments)
+    result = limpet(*arguments)
     assert (2, "") == (result.exit_code, result.stdout)
     assert why in result.stderr
     assert 1 == result.stderr.count("\n")
@@ -789,7 +789,7 @@ def test_what_cannot_be_done_is_one_line_that_says_why_and_changes_nothing(what:
 @pytest.mark.usefixtures("with_an_explicit_state")
 @pytest.mark.parametrize("what", BAD_INPUT)
 def test_what_cannot_be_done_is_json_too(what: str) -> None:
-    result = holdfast(*BAD_INPUT[what][0], "--json")
+    result = limpet(*BAD_INPUT[what][0], "--json")
     assert 2 == result.exit_code
     assert result.stderr == json_of(result)["error"]["message"] + "\n"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import (
+from limpet import (
     ArtifactsShared,
     Claim,
     ExecutionState,
     FileSystemArtifactBackend,
-    Holdfast,
     LeaseLost,
+    Limpet,
     MemoryStateBackend,
     Pin,
     SQLiteStateBackend,
@@ -28,10 +28,10 @@ from holdfast import (
     compute_artifact_id,
     tool,
 )
-from holdfast.cli.main import commands
-from holdfast.engine.lease import mark_ended, mark_running
-from holdfast.model.artifacts import content_of
-from holdfast.testing import TurnedClock
+from limpet.cli.main import commands
+from limpet.engine.lease import mark_ended, mark_running
+from limpet.model.artifacts import content_of
+from limpet.testing import TurnedClock
 
 NOW = timedelta(0)
 
@@ -50,9 +50,9 @@ async def makes(first: int, count: int) -> int:
     return sum([len(await make(number)) for number in range(first, first + count)])
 
 
-def ids(hf: Holdfast) -> set[str]:
-    assert hf.artifacts is not None
-    return {info.artifact_id for info in hf.artifacts.list_artifacts()}
+def ids(client: Limpet) -> set[str]:
+    assert client.artifacts is not None
+    return {info.artifact_id for info in client.artifacts.list_artifacts()}
 
 
 def expected(*numbers: int) -> set[str]:
@@ -60,28 +60,28 @@ def expected(*numbers: int) -> set[str]:
 
 
 def test_what_only_a_deleted_state_named_goes_and_what_another_names_stays() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(makes, 0, 3, state_id="x")
-    hf.run_sync(makes, 2, 2, state_id="y")
-    hf.delete("x")
-    planned = hf.collect(grace=NOW, dry_run=True)
-    assert expected(0, 1, 2, 3) == ids(hf)
-    collected = hf.collect(grace=NOW)
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(makes, 0, 3, state_id="x")
+    client.run_sync(makes, 2, 2, state_id="y")
+    client.delete("x")
+    planned = client.collect(grace=NOW, dry_run=True)
+    assert expected(0, 1, 2, 3) == ids(client)
+    collected = client.collect(grace=NOW)
     assert planned.deleted == collected.deleted
     assert expected(0, 1) == {info.artifact_id for info in collected.deleted}
     assert (2, 0, 0, 80_000) == (collected.named, collected.held, collected.young, collected.freed)
-    assert expected(2, 3) == ids(hf)
-    assert 80_000 == hf.run_sync(makes, 2, 2, state_id="y")
-    assert [] == hf.collect(grace=NOW).deleted
+    assert expected(2, 3) == ids(client)
+    assert 80_000 == client.run_sync(makes, 2, 2, state_id="y")
+    assert [] == client.collect(grace=NOW).deleted
 
 
 def test_what_was_put_within_the_grace_stays() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(makes, 0, 1, state_id="x")
-    hf.delete("x")
-    kept = hf.collect()
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(makes, 0, 1, state_id="x")
+    client.delete("x")
+    kept = client.collect()
     assert (0, 1) == (len(kept.deleted), kept.young)
-    assert expected(0) == ids(hf)
+    assert expected(0) == ids(client)
 
 
 def test_a_value_that_the_storage_no_longer_has_is_still_named_by_its_record() -> None:
@@ -90,12 +90,12 @@ def test_a_value_that_the_storage_no_longer_has_is_still_named_by_its_record() -
     state.storage.set_artifact("a", big(1))
     state.storage.delete_artifact("a")
     state.save_checkpoint(status=StateStatus.PAUSED)
-    assert [] == Holdfast(backend).collect(grace=NOW).deleted
+    assert [] == Limpet(backend).collect(grace=NOW).deleted
 
 
 def pinned_by(backend: StateBackend, state: ExecutionState, number: int) -> None:
     """What a writer has put and not yet named in a record."""
-    artifacts = Holdfast(backend).artifacts
+    artifacts = Limpet(backend).artifacts
     assert artifacts is not None
     lease = state._live.lease
     assert lease is not None
@@ -105,33 +105,33 @@ def pinned_by(backend: StateBackend, state: ExecutionState, number: int) -> None
 
 def test_what_a_run_may_yet_name_is_held() -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     state = ExecutionState(state_backend=backend, state_id="x")
     state.storage.set("a", 1)
     pinned_by(backend, state, 1)
     mark_running(state._live.holder)
     for dry_run in (True, False):
-        report = hf.collect(grace=NOW, dry_run=dry_run)
+        report = client.collect(grace=NOW, dry_run=dry_run)
         assert (0, 1) == (len(report.deleted), report.held)
-    assert expected(1) == ids(hf)
+    assert expected(1) == ids(client)
     mark_ended(state._live.holder)
     state.save_checkpoint(status=StateStatus.PAUSED)
-    assert expected(1) == {info.artifact_id for info in hf.collect(grace=NOW, dry_run=True).deleted}
-    assert expected(1) == {info.artifact_id for info in hf.collect(grace=NOW).deleted}
+    assert expected(1) == {info.artifact_id for info in client.collect(grace=NOW, dry_run=True).deleted}
+    assert expected(1) == {info.artifact_id for info in client.collect(grace=NOW).deleted}
 
 
 def test_a_writer_whose_lease_ran_out_is_fenced_before_its_artifacts_go() -> None:
     clock = TurnedClock()
     backend = MemoryStateBackend(clock)
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     state = ExecutionState(state_backend=backend, state_id="x")
     state.storage.set("a", 1)
     pinned_by(backend, state, 1)
     clock.turn(3600)
-    planned = hf.collect(grace=NOW, dry_run=True)
+    planned = client.collect(grace=NOW, dry_run=True)
     assert expected(1) == {info.artifact_id for info in planned.deleted}
     state.storage.set("b", 2)  # A dry run has fenced nobody.
-    assert planned.deleted == hf.collect(grace=NOW).deleted
+    assert planned.deleted == client.collect(grace=NOW).deleted
     with pytest.raises(LeaseLost):
         state.storage.set_artifact("late", big(1))
     again = ExecutionState.load_from_state_id("x", backend)
@@ -145,26 +145,26 @@ def test_nobody_is_fenced_whose_artifacts_are_all_named() -> None:
     state = ExecutionState(state_backend=backend, state_id="x")
     state.storage.set_artifact("a", big(1))
     clock.turn(3600)
-    assert [] == Holdfast(backend).collect(grace=NOW).deleted
+    assert [] == Limpet(backend).collect(grace=NOW).deleted
     state.storage.set("b", 2)
 
 
 def test_pins_of_ended_runs_are_forgotten() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(makes, 0, 2, state_id="x")
-    assert hf.artifacts is not None
-    assert {"x"} == {pin.state_id for pin in hf.artifacts.pins()}
-    hf.collect(grace=NOW)
-    assert {} == dict(hf.artifacts.pins())
-    hf.run_sync(makes, 5, 1, state_id="y")
-    hf.delete("y")
-    hf.collect(grace=NOW)
-    assert {} == dict(hf.artifacts.pins())
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(makes, 0, 2, state_id="x")
+    assert client.artifacts is not None
+    assert {"x"} == {pin.state_id for pin in client.artifacts.pins()}
+    client.collect(grace=NOW)
+    assert {} == dict(client.artifacts.pins())
+    client.run_sync(makes, 5, 1, state_id="y")
+    client.delete("y")
+    client.collect(grace=NOW)
+    assert {} == dict(client.artifacts.pins())
 
 
 def test_a_lease_that_was_superseded_holds_nothing() -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     state = ExecutionState(state_backend=backend, state_id="x")
     state.storage.set("a", 1)
     pinned_by(backend, state, 1)
@@ -176,51 +176,51 @@ def test_a_lease_that_was_superseded_holds_nothing() -> None:
     claim = Claim(header=header, holder=header.holder, ttl_s=60.0, supersede=lease.fence)
     backend.acquire([claim])
     for dry_run in (True, False):
-        assert expected(1) == {info.artifact_id for info in hf.collect(grace=NOW, dry_run=dry_run).deleted}
+        assert expected(1) == {info.artifact_id for info in client.collect(grace=NOW, dry_run=dry_run).deleted}
 
 
 def test_artifacts_that_several_stores_use_are_collected_only_with_all_of_them(tmp_path: Path) -> None:
     artifacts = FileSystemArtifactBackend(tmp_path / "artifacts")
     urls = [f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")]
     for number, url in enumerate(urls):
-        with Holdfast(url, artifact_backend=artifacts) as hf:
-            hf.run_sync(makes, number, 2, state_id="x")
-    with Holdfast(urls[0], artifact_backend=artifacts) as hf:
-        hf.delete("x")
+        with Limpet(url, artifact_backend=artifacts) as client:
+            client.run_sync(makes, number, 2, state_id="x")
+    with Limpet(urls[0], artifact_backend=artifacts) as client:
+        client.delete("x")
         with pytest.raises(ArtifactsShared, match=r"also used by sqlite:///.*two\.db"):
-            hf.collect(grace=NOW)
-        assert expected(0, 1, 2) == ids(hf)
-        collected = hf.collect(grace=NOW, also=[urls[1]])
+            client.collect(grace=NOW)
+        assert expected(0, 1, 2) == ids(client)
+        collected = client.collect(grace=NOW, also=[urls[1]])
         assert expected(0) == {info.artifact_id for info in collected.deleted}
         with SQLiteStateBackend(tmp_path / "two.db") as other:
-            assert [] == hf.collect(grace=NOW, also=[other]).deleted
+            assert [] == client.collect(grace=NOW, also=[other]).deleted
 
 
 def test_a_pin_of_a_store_that_nobody_knows_stops_it() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    assert hf.artifacts is not None
-    hf.artifacts.put(compute_artifact_id(b"x"), content_of(b"x"), Pin("0" * 32, "x", 1))
+    client = Limpet(MemoryStateBackend())
+    assert client.artifacts is not None
+    client.artifacts.put(compute_artifact_id(b"x"), content_of(b"x"), Pin("0" * 32, "x", 1))
     with pytest.raises(ArtifactsShared, match="the store 000"):
-        hf.collect(grace=NOW)
+        client.collect(grace=NOW)
 
 
 def test_nothing_is_collected_where_a_state_cannot_be_read(tmp_path: Path) -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend)
-    hf.run_sync(makes, 0, 1, state_id="gone")
-    hf.run_sync(makes, 1, 1, state_id="damaged")
-    hf.delete("gone")
+    client = Limpet(backend)
+    client.run_sync(makes, 0, 1, state_id="gone")
+    client.run_sync(makes, 1, 1, state_id="damaged")
+    client.delete("gone")
     stored = backend._by_id["damaged"]
     bodies = stored.journal.own.bodies
     bodies[1] = bodies[1][:-1] + b"x"
     with pytest.raises(StateCorrupted, match="damaged"):
-        hf.collect(grace=NOW)
-    assert expected(0, 1) == ids(hf)
+        client.collect(grace=NOW)
+    assert expected(0, 1) == ids(client)
 
 
 def test_a_run_whose_input_was_collected_before_the_state_named_it_has_it_all_the_same() -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend)
+    client = Limpet(backend)
 
     @agent
     async def echo(data: bytes) -> int:
@@ -231,21 +231,21 @@ def test_a_run_whose_input_was_collected_before_the_state_named_it_has_it_all_th
     def acquire(claims: list[Claim]) -> object:
         # A collector in another process may come just before the state is made.
         if any(claim.bodies for claim in claims):
-            hf.collect(grace=NOW)
+            client.collect(grace=NOW)
         return real(claims)
 
     backend.acquire = acquire  # pyright: ignore[reportAttributeAccessIssue]  # for this test
-    assert 40_000 == hf.run_sync(echo, big(7), state_id="x")
-    assert expected(7) == ids(hf)
-    assert 40_000 == asyncio.run(hf.resume("x", agent=echo))
+    assert 40_000 == client.run_sync(echo, big(7), state_id="x")
+    assert expected(7) == ids(client)
+    assert 40_000 == asyncio.run(client.resume("x", agent=echo))
 
 
 def test_the_command_collects_and_says_what(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
-    with Holdfast(store) as hf:
-        hf.run_sync(makes, 0, 2, state_id="x")
-        hf.run_sync(makes, 1, 1, state_id="y")
-        hf.delete("x")
+    with Limpet(store) as client:
+        client.run_sync(makes, 0, 2, state_id="x")
+        client.run_sync(makes, 1, 1, state_id="y")
+        client.delete("x")
     run = CliRunner().invoke
     planned = run(commands, ["collect", "--dry-run", "--grace", "0", "--store", store])
     (gone,) = expected(0)
@@ -259,8 +259,8 @@ def test_the_command_collects_and_says_what(tmp_path: Path) -> None:
 
 def test_the_command_fetches_an_artifact(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
-    with Holdfast(store) as hf:
-        hf.run_sync(makes, 0, 1, state_id="x")
+    with Limpet(store) as client:
+        client.run_sync(makes, 0, 1, state_id="x")
     (artifact_id,) = expected(0)
     run = CliRunner().invoke
     assert big(0) == run(commands, ["artifact", artifact_id, "--store", store]).stdout_bytes

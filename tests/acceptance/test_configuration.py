@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
+from limpet import (
     Budget,
     BudgetExceeded,
     ConfigurationError,
@@ -20,8 +20,8 @@ from holdfast import (
     ExecutionInterrupted,
     ExecutionState,
     FileSystemStateBackend,
-    Holdfast,
     InvalidKey,
+    Limpet,
     MemoryStateBackend,
     RetryConfig,
     SQLiteStateBackend,
@@ -33,7 +33,7 @@ from holdfast import (
 
 PROGRAM = """
 import asyncio
-from holdfast import agent, tool
+from limpet import agent, tool
 
 @tool
 def double(number: int) -> int:
@@ -82,27 +82,27 @@ async def endless() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
-        if name.startswith("HOLDFAST_"):
+        if name.startswith("LIMPET_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def configure(folder: Path, text: str) -> None:
-    (folder / "holdfast.toml").write_text(text)
+    (folder / "limpet.toml").write_text(text)
 
 
 def called(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """What a program or a command prints in that folder, with nothing of ours in the environment but this."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LIMPET_")}
     environment = {**clean, "COLUMNS": "120", "NO_COLOR": "1", **variables}
     return subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
     )
 
 
-def holdfast(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return called(folder, "-m", "holdfast.cli.main", *words, **variables)
+def limpet(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return called(folder, "-m", "limpet.cli.main", *words, **variables)
 
 
 def test_every_source_names_a_store(folder: Path) -> None:
@@ -111,21 +111,21 @@ def test_every_source_names_a_store(folder: Path) -> None:
     (folder / "below").mkdir()
     assert "12\n" == called(folder / "below", "../program.py").stdout
     assert (folder / "filed.db").exists()
-    assert "12\n" == called(folder, "program.py", HOLDFAST_STORE="sqlite:///said.db").stdout
+    assert "12\n" == called(folder, "program.py", LIMPET_STORE="sqlite:///said.db").stdout
     assert (folder / "said.db").exists()
-    listed = holdfast(folder, "list", "--json")
+    listed = limpet(folder, "list", "--json")
     assert ["six"] == [state["state_id"] for state in json.loads(listed.stdout)["states"]]
-    assert 2 == holdfast(folder, "list", "--store", "sqlite:///gone.db").returncode
+    assert 2 == limpet(folder, "list", "--store", "sqlite:///gone.db").returncode
 
 
 def test_without_persistence_nothing_is_kept(folder: Path) -> None:
     configure(folder, "persistence = false")
     assert 3 == asyncio.run(echoing.run(3))
-    assert not (folder / ".holdfast").exists()
-    with Holdfast() as hf:
-        assert isinstance(hf.backend, MemoryStateBackend)
-    with Holdfast("sqlite:///named.db") as hf:
-        assert isinstance(hf.backend, SQLiteStateBackend)
+    assert not (folder / ".limpet").exists()
+    with Limpet() as client:
+        assert isinstance(client.backend, MemoryStateBackend)
+    with Limpet("sqlite:///named.db") as client:
+        assert isinstance(client.backend, SQLiteStateBackend)
 
 
 def test_durability_and_compression_are_those_of_urls_that_do_not_say_it(folder: Path) -> None:
@@ -133,79 +133,79 @@ def test_durability_and_compression_are_those_of_urls_that_do_not_say_it(folder:
     urls = ("sqlite:///a.db", "sqlite:///b.db?synchronous=full", "file://a", "file://b?synchronous=full")
     waits = []
     for url in urls:
-        with Holdfast(url) as hf:
-            waits.append(hf.backend.commit_waits)
+        with Limpet(url) as client:
+            waits.append(client.backend.commit_waits)
     assert [False, True, False, True] == waits
     packed = {"file://c": "gzip", "file://d?compression=zstd": "zstd", "file://e?compression=none": None}
     for url, compression in packed.items():
-        with Holdfast(url) as hf:
-            assert isinstance(hf.backend, FileSystemStateBackend)
-            assert compression == hf.backend._journals._rules.compression
+        with Limpet(url) as client:
+            assert isinstance(client.backend, FileSystemStateBackend)
+            assert compression == client.backend._journals._rules.compression
 
 
 def test_large_is_what_the_threshold_says(folder: Path) -> None:
     configure(folder, 'store = "memory://"\nartifact_threshold = "1 KiB"')
-    with Holdfast() as hf:
-        hf.run_sync(echoing, 1, 2000, state_id="large")
-        hf.run_sync(echoing, 1, 1000, state_id="small")
-        assert any(record.artifacts for record in events(hf, "large"))
-        assert not any(record.artifacts for record in events(hf, "small"))
-    with Holdfast(artifact_threshold=4096) as hf:
-        hf.run_sync(echoing, 1, 2000, state_id="large")
-        assert not any(record.artifacts for record in events(hf, "large"))
-        assert "argument" == hf.config.origin("artifact_threshold")
+    with Limpet() as client:
+        client.run_sync(echoing, 1, 2000, state_id="large")
+        client.run_sync(echoing, 1, 1000, state_id="small")
+        assert any(record.artifacts for record in events(client, "large"))
+        assert not any(record.artifacts for record in events(client, "small"))
+    with Limpet(artifact_threshold=4096) as client:
+        client.run_sync(echoing, 1, 2000, state_id="large")
+        assert not any(record.artifacts for record in events(client, "large"))
+        assert "argument" == client.config.origin("artifact_threshold")
 
 
-def events(hf: Holdfast, state_id: str) -> list[EventRecord]:
-    return [record for record in hf.history(state_id) if isinstance(record, EventRecord)]
+def events(client: Limpet, state_id: str) -> list[EventRecord]:
+    return [record for record in client.history(state_id) if isinstance(record, EventRecord)]
 
 
 def test_retries_are_as_configured_unless_they_are_given(folder: Path) -> None:
     configure(folder, 'store = "memory://"\n[retry]\ninitial_delay = 0\n[retry.tool_call]\nmax_attempts = 5')
-    with Holdfast() as hf:
-        assert 5 == hf.run_sync(persistent, 5)
-    with Holdfast(default_retry_config=RetryConfig(max_attempts=1)) as hf, pytest.raises(ConnectionError):
-        hf.run_sync(persistent, 2)
+    with Limpet() as client:
+        assert 5 == client.run_sync(persistent, 5)
+    with Limpet(default_retry_config=RetryConfig(max_attempts=1)) as client, pytest.raises(ConnectionError):
+        client.run_sync(persistent, 2)
 
 
 def test_only_the_exceptions_that_are_named_are_tried_again(folder: Path) -> None:
     table = "[retry]\ninitial_delay = 0\nretry_on_exceptions = "
     configure(folder, f'store = "memory://"\n{table}["json:JSONDecodeError"]')
-    with Holdfast() as hf, pytest.raises(ConnectionError):
-        hf.run_sync(persistent, 2)
+    with Limpet() as client, pytest.raises(ConnectionError):
+        client.run_sync(persistent, 2)
     configure(folder, f'store = "memory://"\n{table}["ConnectionError"]')
-    with Holdfast() as hf:
-        assert 2 == hf.run_sync(persistent, 2)
+    with Limpet() as client:
+        assert 2 == client.run_sync(persistent, 2)
 
 
 def test_a_budget_and_a_time_limit_runs_that_are_given_none(folder: Path) -> None:
     configure(folder, 'store = "memory://"\ntimeout_s = 0.01\n[budget]\nevents = 3')
-    with Holdfast() as hf:
+    with Limpet() as client:
         with pytest.raises(BudgetExceeded):
-            hf.run_sync(echoing, 5, timeout_s=60)
-        assert 5 == hf.run_sync(echoing, 5, budget=Budget(), timeout_s=60)
+            client.run_sync(echoing, 5, timeout_s=60)
+        assert 5 == client.run_sync(echoing, 5, budget=Budget(), timeout_s=60)
         with pytest.raises(ExecutionInterrupted, match="time"):
-            hf.run_sync(endless)
+            client.run_sync(endless)
 
 
 def test_the_command_line_keeps_the_configured_limits_that_no_option_names(folder: Path) -> None:
     (folder / "program.py").write_text(PROGRAM)
     configure(folder, "[budget]\nevents = 2")
-    assert 5 == holdfast(folder, "run", "program:pipeline", "number=3", "--max-tokens", "9").returncode
-    assert 0 == holdfast(folder, "run", "program:pipeline", "number=3", "--max-events", "9").returncode
+    assert 5 == limpet(folder, "run", "program:pipeline", "number=3", "--max-tokens", "9").returncode
+    assert 0 == limpet(folder, "run", "program:pipeline", "number=3", "--max-events", "9").returncode
 
 
 def test_inputs_drift_leases_and_capture_are_as_configured(folder: Path) -> None:
     configure(
         folder, 'store = "memory://"\nrecord_inputs = false\ncapture = "off"\nlease_ttl_s = 7\non_drift = "error"'
     )
-    with Holdfast() as hf:
-        hf.run_sync(echoing, 1, state_id="quiet")
-        assert all(record.input is None for record in events(hf, "quiet") if "echo::" in record.address)
-        assert {} == hf.show("quiet").header.metadata.environment
-        assert 7.0 == hf._writer.keeper.ttl_s
-        hf.run_sync(echoing, 1, state_id="told", record_inputs=True)
-        assert any(record.input is not None for record in events(hf, "told") if "echo::" in record.address)
+    with Limpet() as client:
+        client.run_sync(echoing, 1, state_id="quiet")
+        assert all(record.input is None for record in events(client, "quiet") if "echo::" in record.address)
+        assert {} == client.show("quiet").header.metadata.environment
+        assert 7.0 == client._writer.keeper.ttl_s
+        client.run_sync(echoing, 1, state_id="told", record_inputs=True)
+        assert any(record.input is not None for record in events(client, "told") if "echo::" in record.address)
     state = ExecutionState()
     assert {} == state._live.header.metadata.environment
 
@@ -213,68 +213,68 @@ def test_inputs_drift_leases_and_capture_are_as_configured(folder: Path) -> None
 def test_keys_are_in_the_variable_that_is_configured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(folder, '[secrets]\nkey_variable = "KELP_KEYS"')
     with pytest.raises(InvalidKey, match="KELP_KEYS"):
-        Holdfast()
+        Limpet()
     with pytest.raises(InvalidKey, match="KELP_KEYS"):
         ExecutionState()
     monkeypatch.setenv("KELP_KEYS", new_key())
-    with Holdfast() as hf:
-        assert hf._stored.cipher is not None
+    with Limpet() as client:
+        assert client._stored.cipher is not None
 
 
 def test_everything_wrong_is_told_at_once(folder: Path) -> None:
     configure(folder, 'on_drft = "warn"\ntimeout_s = 5\n\n[retry]\nmax_attempts = 0\n')
-    done = holdfast(folder, "config", "check", HOLDFAST_DURABILTY="full")
+    done = limpet(folder, "config", "check", LIMPET_DURABILTY="full")
     assert (2, "") == (done.returncode, done.stdout)
     assert [
-        "holdfast.toml:1: 'on_drft' is no setting. Nearest: 'on_drift'.",
-        "HOLDFAST_DURABILTY: no setting has the variable HOLDFAST_DURABILTY. Nearest: HOLDFAST_DURABILITY.",
-        "holdfast.toml:5: retry.max_attempts cannot be 0. Allowed is a whole number from 1 on, or 'none'.",
+        "limpet.toml:1: 'on_drft' is no setting. Nearest: 'on_drift'.",
+        "LIMPET_DURABILTY: no setting has the variable LIMPET_DURABILTY. Nearest: LIMPET_DURABILITY.",
+        "limpet.toml:5: retry.max_attempts cannot be 0. Allowed is a whole number from 1 on, or 'none'.",
     ] == sorted(done.stderr.splitlines(), key=lambda line: ("max_attempts" in line, "DURABIL" in line))
-    as_json = json.loads(holdfast(folder, "config", "check", "--json").stdout)
+    as_json = json.loads(limpet(folder, "config", "check", "--json").stdout)
     assert ["on_drft", "retry.max_attempts"] == [problem["key"] for problem in as_json["problems"]]
     for command in (("list",), ("config",), ("run", "program:pipeline")):
-        assert 2 == holdfast(folder, *command).returncode
+        assert 2 == limpet(folder, *command).returncode
     with pytest.raises(ConfigurationError) as caught:
-        Holdfast()
-    assert ["holdfast.toml:1", "holdfast.toml:5"] == [problem.where for problem in caught.value.problems]
+        Limpet()
+    assert ["limpet.toml:1", "limpet.toml:5"] == [problem.where for problem in caught.value.problems]
 
 
 def test_the_command_line_says_where_values_come_from(folder: Path) -> None:
-    (folder / "pyproject.toml").write_text("[tool.holdfast]\ncapture = 'minimal'\n")
+    (folder / "pyproject.toml").write_text("[tool.limpet]\ncapture = 'minimal'\n")
     key = new_key()
-    done = holdfast(folder, "config", "--store", "memory://", HOLDFAST_TIMEOUT_S="3", HOLDFAST_KEY=key)
+    done = limpet(folder, "config", "--store", "memory://", LIMPET_TIMEOUT_S="3", LIMPET_KEY=key)
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:]}
     assert ["minimal", "pyproject.toml:2"] == rows["capture"]
-    assert ["3.0", "HOLDFAST_TIMEOUT_S"] == rows["timeout_s"]
+    assert ["3.0", "LIMPET_TIMEOUT_S"] == rows["timeout_s"]
     assert ["memory://", "argument"] == rows["store"]
     assert ["warn", "default"] == rows["on_drift"]
     assert key not in done.stdout + done.stderr
-    as_json = json.loads(holdfast(folder, "config", "--json").stdout)
+    as_json = json.loads(limpet(folder, "config", "--json").stdout)
     assert {"value": "minimal", "origin": "pyproject.toml:2"} == as_json["settings"]["capture"]
-    assert f"{folder}/pyproject.toml\n" == holdfast(folder, "config", "path").stdout
+    assert f"{folder}/pyproject.toml\n" == limpet(folder, "config", "path").stdout
     (folder / "pyproject.toml").unlink()
-    done = holdfast(folder, "config", "path")
+    done = limpet(folder, "config", "path")
     assert (0, "") == (done.returncode, done.stdout)
 
 
-def test_a_holdfast_follows_its_file_in_runs_that_begin_later(folder: Path) -> None:
+def test_a_limpet_follows_its_file_in_runs_that_begin_later(folder: Path) -> None:
     configure(folder, 'store = "memory://"\n[retry]\ninitial_delay = 0\nmax_attempts = 1')
-    with Holdfast() as hf, Holdfast(on_drift="ignore", artifact_threshold=5000) as fixed:
+    with Limpet() as client, Limpet(on_drift="ignore", artifact_threshold=5000) as fixed:
         with pytest.raises(ConnectionError):
-            hf.run_sync(persistent, 2)
+            client.run_sync(persistent, 2)
         configure(
             folder,
             'store = "sqlite:///other.db"\non_drift = "error"\nartifact_threshold = 100\nrecord_inputs = false\n'
             "[budget]\nevents = 3\n[retry]\ninitial_delay = 0\nmax_attempts = 2",
         )
-        reloaded = hf.config.reload()
+        reloaded = client.config.reload()
         assert ["store"] == [change.key for change in reloaded.fixed]
-        assert 2 == hf.run_sync(persistent, 2)
-        hf.run_sync(echoing, 1, 200, state_id="large")
-        assert any(record.artifacts for record in events(hf, "large"))
-        assert all(record.input is None for record in events(hf, "large") if "echo::" in record.address)
+        assert 2 == client.run_sync(persistent, 2)
+        client.run_sync(echoing, 1, 200, state_id="large")
+        assert any(record.artifacts for record in events(client, "large"))
+        assert all(record.input is None for record in events(client, "large") if "echo::" in record.address)
         with pytest.raises(BudgetExceeded):
-            hf.run_sync(echoing, 5)
+            client.run_sync(echoing, 5)
         fixed.config.reload()
         fixed.run_sync(echoing, 1, 200, state_id="kept")
         assert not any(record.artifacts for record in events(fixed, "kept"))
@@ -283,11 +283,11 @@ def test_a_holdfast_follows_its_file_in_runs_that_begin_later(folder: Path) -> N
 
 def test_a_wrong_change_leaves_a_program_running_as_before(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     configure(folder, 'store = "memory://"\n[retry]\ninitial_delay = 0\nmax_attempts = 2')
-    with Holdfast() as hf:
+    with Limpet() as client:
         configure(folder, "[retry\nmax_attempts = 1")
-        assert not hf.config.reload().is_applied
-        assert 2 == hf.run_sync(persistent, 2)
-    assert "holdfast.toml:1:7" in caplog.text
+        assert not client.config.reload().is_applied
+        assert 2 == client.run_sync(persistent, 2)
+    assert "limpet.toml:1:7" in caplog.text
 
 
 def test_two_configurations_live_side_by_side(folder: Path) -> None:
@@ -295,7 +295,7 @@ def test_two_configurations_live_side_by_side(folder: Path) -> None:
     for name, attempts in files.items():
         text = f'store = "memory://"\n[retry]\ninitial_delay = 0\nmax_attempts = {attempts}'
         (folder / f"{name}.toml").write_text(text)
-    with Holdfast(config=load_config("one.toml")) as one, Holdfast(config=load_config("three.toml")) as three:
+    with Limpet(config=load_config("one.toml")) as one, Limpet(config=load_config("three.toml")) as three:
         assert 3 == three.run_sync(persistent, 3)
         with pytest.raises(ConnectionError):
             one.run_sync(persistent, 3)
@@ -304,5 +304,5 @@ def test_two_configurations_live_side_by_side(folder: Path) -> None:
 
 def test_importing_reads_no_file(folder: Path) -> None:
     configure(folder, "this is not toml")
-    assert "" == called(folder, "-c", "import holdfast").stderr
-    assert "holdfast.toml:1:" in called(folder, "-c", "import holdfast; holdfast.Holdfast()").stderr
+    assert "" == called(folder, "-c", "import limpet").stderr
+    assert "limpet.toml:1:" in called(folder, "-c", "import limpet; limpet.Limpet()").stderr

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import Holdfast, StateStatus
-from holdfast.cli.main import commands
-from holdfast.demo import driver
-from holdfast.demo.pipeline import research
+from limpet import Limpet, StateStatus
+from limpet.cli.main import commands
+from limpet.demo import driver
+from limpet.demo.pipeline import research
 
-DEMO = [sys.executable, "-m", "holdfast.cli.main", "demo"]
+DEMO = [sys.executable, "-m", "limpet.cli.main", "demo"]
 
 
 def run_demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -45,9 +45,9 @@ def test_the_demo_is_killed_goes_on_and_pays_once(tmp_path: Path) -> None:
 
 def test_the_demo_can_be_looked_into_afterwards(tmp_path: Path) -> None:
     shown = run_demo(tmp_path, "--keep")
-    (store,) = re.findall(r"holdfast show kelp-42 --store (\S+)", shown.stdout)
-    with Holdfast(store) as hf:
-        killed, undisturbed = hf.show(driver.STATE_ID), hf.show(driver.UNDISTURBED_ID)
+    (store,) = re.findall(r"limpet show kelp-42 --store (\S+)", shown.stdout)
+    with Limpet(store) as client:
+        killed, undisturbed = client.show(driver.STATE_ID), client.show(driver.UNDISTURBED_ID)
     assert (StateStatus.COMPLETED, StateStatus.COMPLETED) == (killed.header.status, undisturbed.header.status)
     assert killed.history.addresses() != []
     assert set(killed.history.addresses()) == set(undisturbed.history.addresses())
@@ -70,13 +70,13 @@ def test_the_demo_fails_if_the_model_is_asked_twice(tmp_path: Path, monkeypatch:
 
 
 def test_a_demo_that_is_not_right_ends_as_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.cli.demo.run_demo", lambda *, is_kept: is_kept)
+    monkeypatch.setattr("limpet.cli.demo.run_demo", lambda *, is_kept: is_kept)
     assert 1 == CliRunner().invoke(commands, ["demo"]).exit_code
     assert 0 == CliRunner().invoke(commands, ["demo", "--keep"]).exit_code
 
 
 def test_the_pipeline_runs_by_itself_too() -> None:
-    with Holdfast("memory://") as hf:
-        report = hf.run_sync(research, "kelp")
+    with Limpet("memory://") as client:
+        report = client.run_sync(research, "kelp")
     assert ("kelp", 3) == (report.topic, len(report.notes))
     assert all(note.is_supported for note in report.notes)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
+from limpet import (
     AmbiguousAddress,
     ConditionFailed,
     CurrentEvent,
@@ -30,8 +30,8 @@ from holdfast import (
     ExecutionState,
     ExecutionStatus,
     Happened,
-    Holdfast,
     LeaseHeld,
+    Limpet,
     MemoryStateBackend,
     OnceAgain,
     OutcomeUnknown,
@@ -50,7 +50,7 @@ from holdfast import (
     current_event,
     tool,
 )
-from holdfast.testing import CrashingBackend, SimulatedCrash
+from limpet.testing import CrashingBackend, SimulatedCrash
 
 executions: Counter[str] = Counter()
 keys: list[str] = []
@@ -105,25 +105,25 @@ async def order(item: str) -> list[str]:
 CHARGE = "order::charge::tool_call"
 
 
-def dies(backend: StateBackend, actor: Any, *args: Any, inside: str = "kelp", state_id: str = "o") -> Holdfast:
+def dies(backend: StateBackend, actor: Any, *args: Any, inside: str = "kelp", state_id: str = "o") -> Limpet:
     """Run until the process dies inside a call, and give what others see afterwards."""
     crashing = CrashingBackend(backend)
     switch[inside] = crashing
     with pytest.raises((SimulatedCrash, BaseExceptionGroup)):
-        Holdfast(crashing).run_sync(actor, *args, state_id=state_id)
+        Limpet(crashing).run_sync(actor, *args, state_id=state_id)
     assert crashing.is_stopped
-    return Holdfast(backend)
+    return Limpet(backend)
 
 
-def details(hf: Holdfast, address: str = CHARGE, state_id: str = "o") -> Any:
-    return hf.history(state_id)[address].details
+def details(client: Limpet, address: str = CHARGE, state_id: str = "o") -> Any:
+    return client.history(state_id)[address].details
 
 
-def is_unknown(hf: Holdfast, actor: Any = order, *args: Any, state_id: str = "o") -> OutcomeUnknown:
+def is_unknown(client: Limpet, actor: Any = order, *args: Any, state_id: str = "o") -> OutcomeUnknown:
     """Run, and see to it that the state awaits what a person says."""
     with pytest.raises(OutcomeUnknown) as caught:
-        hf.run_sync(actor, *(args or ("kelp",)), state_id=state_id)
-    header = hf.show(state_id).header
+        client.run_sync(actor, *(args or ("kelp",)), state_id=state_id)
+    header = client.show(state_id).header
     assert (StateStatus.AWAITING, None) == (header.status, header.holder)
     assert "unknown_outcome" == header.metadata.stopped["reason"]
     return caught.value
@@ -133,32 +133,32 @@ def is_unknown(hf: Holdfast, actor: Any = order, *args: Any, state_id: str = "o"
 
 
 def test_the_state_awaits_what_a_person_says(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    record = hf.history("o")[CHARGE]
+    client = dies(backend, order, "kelp")
+    record = client.history("o")[CHARGE]
     assert ExecutionStatus.STARTED is record.status
     assert record.details is not None
     assert keys == [record.details.key]
     for _ in range(3):
-        error = is_unknown(hf)
+        error = is_unknown(client)
         assert (CHARGE, "o") == (error.address, error.state_id)
         assert "settle('o'" in str(error)
         assert isinstance(error, ReplayError)
-    record = hf.history("o")[CHARGE]
+    record = client.history("o")[CHARGE]
     assert ExecutionStatus.AWAITING is record.status
     assert record.details is not None
     assert (keys[0], "", "") == (record.details.key, record.details.settled, record.details.by)
-    assert CHARGE in hf.show("o").header.metadata.stopped["message"]
+    assert CHARGE in client.show("o").header.metadata.stopped["message"]
     assert {"pack kelp": 1, "kelp": 1} == executions
-    assert ["o"] == [header.state_id for header in hf.list_states(status=StateStatus.AWAITING)]
+    assert ["o"] == [header.state_id for header in client.list_states(status=StateStatus.AWAITING)]
 
 
 def test_asking_again_and_again_does_not_let_the_journal_grow_without_end(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
+    client = dies(backend, order, "kelp")
     positions = []
     for _ in range(4):
-        is_unknown(hf)
-        positions.append(hf.show("o").header.position)
-    awaiting = [record for record in hf.history("o").get_event_list() if record.status is ExecutionStatus.AWAITING]
+        is_unknown(client)
+        positions.append(client.show("o").header.position)
+    awaiting = [record for record in client.history("o").get_event_list() if record.status is ExecutionStatus.AWAITING]
     assert 1 == len(awaiting)
     assert positions[-1] - positions[0] <= 2 * 3
 
@@ -256,11 +256,11 @@ def test_no_code_swallows_that_an_outcome_is_unknown(
     async def ways(item: str) -> list[Any]:
         return [await way(item), await pack("after")]
 
-    hf = dies(backend, ways, "kelp")
+    client = dies(backend, ways, "kelp")
     executions.clear()
 
     async def main() -> None:
-        running = asyncio.create_task(hf.run(ways, "kelp", state_id="o"))
+        running = asyncio.create_task(client.run(ways, "kelp", state_id="o"))
         await asyncio.wait((running,), timeout=10)
         assert running.done(), "it waits for ever"
         with pytest.raises(OutcomeUnknown):
@@ -270,10 +270,10 @@ def test_no_code_swallows_that_an_outcome_is_unknown(
         assert 0 == task.cancelling()
 
     asyncio.run(main())
-    assert StateStatus.AWAITING is hf.show("o").header.status
+    assert StateStatus.AWAITING is client.show("o").header.status
     assert (0, 0, 0) == (executions["kelp"], executions["pack after"], executions["pack swallowed"])
-    hf.settle("o", happened="found")
-    assert "packed after" == hf.run_sync(ways, "kelp", state_id="o")[-1]
+    client.settle("o", happened="found")
+    assert "packed after" == client.run_sync(ways, "kelp", state_id="o")[-1]
     assert 0 == executions["kelp"]
 
 
@@ -295,9 +295,9 @@ def test_cleaning_up_is_not_disturbed_where_a_run_waits_for_a_person(
     async def cleans(items: list[str]) -> list[str]:
         return list(await asyncio.gather(*map(cleaning, items)))
 
-    hf = dies(backend, cleans, ["kelp", "dulse"])
+    client = dies(backend, cleans, ["kelp", "dulse"])
     cleaned.clear()
-    is_unknown(hf, cleans, ["kelp", "dulse"])
+    is_unknown(client, cleans, ["kelp", "dulse"])
     assert ["dulse", "kelp"] == sorted(cleaned)
     assert "has not stopped" not in caplog.text
 
@@ -324,12 +324,12 @@ def test_what_goes_on_elsewhere_is_finished_before_the_run_waits_for_a_person(ba
     async def both() -> list[str]:
         return list(await asyncio.gather(slow(), later()))
 
-    hf = dies(backend, both)
+    client = dies(backend, both)
     with pytest.raises(OutcomeUnknown):
-        hf.run_sync(both, state_id="o")
-    assert "slowly" == hf.history("o").get_event_result("both::slow::tool_call")
-    hf.settle("o", happened="found")
-    assert ["slowly", "found"] == hf.run_sync(both, state_id="o")
+        client.run_sync(both, state_id="o")
+    assert "slowly" == client.history("o").get_event_result("both::slow::tool_call")
+    client.settle("o", happened="found")
+    assert ["slowly", "found"] == client.run_sync(both, state_id="o")
     assert {"slow": 2, "kelp": 1} == executions
 
 
@@ -343,28 +343,28 @@ def test_several_unknown_outcomes_are_settled_one_by_one(backend: StateBackend) 
     for item in items:
         switch[f"{item} waits"] = True
     switch["nori waits"] = False
-    hf = dies(backend, orders, items, inside="nori")
+    client = dies(backend, orders, items, inside="nori")
     switch.clear()
-    is_unknown(hf, orders, items)
+    is_unknown(client, orders, items)
     with pytest.raises(AmbiguousAddress, match="any of 3 events"):
-        hf.settle("o", happened="found")
-    assert "orders::charge[dulse]::tool_call" == hf.settle("o", "charge[dulse]", happened="found dulse")
-    assert StateStatus.AWAITING is hf.show("o").header.status
-    is_unknown(hf, orders, items)
-    assert "orders::charge[kelp]::tool_call" == hf.settle("o", "orders::charge[kelp]::tool_call", again=True)
-    assert StateStatus.AWAITING is hf.show("o").header.status
-    assert "orders::charge[nori]::tool_call" == hf.settle("o", happened="found nori")
-    assert StateStatus.PAUSED is hf.show("o").header.status
-    assert ["receipt kelp/2", "found dulse", "found nori"] == hf.run_sync(orders, items, state_id="o")
+        client.settle("o", happened="found")
+    assert "orders::charge[dulse]::tool_call" == client.settle("o", "charge[dulse]", happened="found dulse")
+    assert StateStatus.AWAITING is client.show("o").header.status
+    is_unknown(client, orders, items)
+    assert "orders::charge[kelp]::tool_call" == client.settle("o", "orders::charge[kelp]::tool_call", again=True)
+    assert StateStatus.AWAITING is client.show("o").header.status
+    assert "orders::charge[nori]::tool_call" == client.settle("o", happened="found nori")
+    assert StateStatus.PAUSED is client.show("o").header.status
+    assert ["receipt kelp/2", "found dulse", "found nori"] == client.run_sync(orders, items, state_id="o")
     assert {"kelp": 2, "dulse": 1, "nori": 1} == executions
 
 
 def test_the_rest_of_a_run_is_not_held_up_by_a_settled_call(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    hf.settle("o", happened="found")
-    assert ["packed kelp", "found", "packed all"] == asyncio.run(hf.resume("o"))
-    assert StateStatus.COMPLETED is hf.show("o").header.status
-    assert {} == hf.show("o").header.metadata.stopped
+    client = dies(backend, order, "kelp")
+    client.settle("o", happened="found")
+    assert ["packed kelp", "found", "packed all"] == asyncio.run(client.resume("o"))
+    assert StateStatus.COMPLETED is client.show("o").header.status
+    assert {} == client.show("o").header.metadata.stopped
 
 
 # What a person says.
@@ -372,102 +372,110 @@ def test_the_rest_of_a_run_is_not_held_up_by_a_settled_call(backend: StateBacken
 
 @pytest.mark.parametrize("is_asked_before", [False, True])
 def test_a_person_says_that_it_happened(backend: StateBackend, is_asked_before: bool) -> None:
-    hf = dies(backend, order, "kelp")
+    client = dies(backend, order, "kelp")
     if is_asked_before:
-        is_unknown(hf)
-    assert CHARGE == hf.settle("o", happened="found", by="Ada")
-    assert StateStatus.PAUSED is hf.show("o").header.status
-    record = hf.history("o")[CHARGE]
+        is_unknown(client)
+    assert CHARGE == client.settle("o", happened="found", by="Ada")
+    assert StateStatus.PAUSED is client.show("o").header.status
+    record = client.history("o")[CHARGE]
     assert (ExecutionStatus.COMPLETED, Settled.HAPPENED, "Ada", keys[0]) == (
         record.status,
-        details(hf).settled,
-        details(hf).by,
-        details(hf).key,
+        details(client).settled,
+        details(client).by,
+        details(client).key,
     )
-    assert "found" == hf.history("o").get_event_result(CHARGE)
-    assert ["packed kelp", "found", "packed all"] == hf.run_sync(order, "kelp", state_id="o")
+    assert "found" == client.history("o").get_event_result(CHARGE)
+    assert ["packed kelp", "found", "packed all"] == client.run_sync(order, "kelp", state_id="o")
     assert {"pack kelp": 1, "kelp": 1, "pack all": 1} == executions
 
 
 def test_nothing_can_be_what_happened(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    hf.settle("o", happened=None)
-    assert ["packed kelp", None, "packed all"] == hf.run_sync(order, "kelp", state_id="o")
+    client = dies(backend, order, "kelp")
+    client.settle("o", happened=None)
+    assert ["packed kelp", None, "packed all"] == client.run_sync(order, "kelp", state_id="o")
 
 
 def test_what_happened_may_be_large(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    hf.settle("o", happened="long " * 50_000)
-    assert "long " * 50_000 == hf.run_sync(order, "kelp", state_id="o")[1]
+    client = dies(backend, order, "kelp")
+    client.settle("o", happened="long " * 50_000)
+    assert "long " * 50_000 == client.run_sync(order, "kelp", state_id="o")[1]
 
 
 def test_what_happened_must_be_storable(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    is_unknown(hf)
-    before = hf.show("o").header
+    client = dies(backend, order, "kelp")
+    is_unknown(client)
+    before = client.show("o").header
     with pytest.raises(ValueNotStorable):
-        hf.settle("o", happened=lambda: None)
-    after = hf.show("o").header
+        client.settle("o", happened=lambda: None)
+    after = client.show("o").header
     assert (before.status, before.position, None) == (after.status, after.position, after.holder)
-    hf.settle("o", happened="found")
+    client.settle("o", happened="found")
 
 
 @pytest.mark.parametrize("is_asked_before", [False, True])
 def test_a_person_says_that_it_is_to_be_executed_again(backend: StateBackend, is_asked_before: bool) -> None:
-    hf = dies(backend, order, "kelp")
+    client = dies(backend, order, "kelp")
     if is_asked_before:
-        is_unknown(hf)
-    assert CHARGE == hf.settle("o", again=True, by="Ada")
-    record = hf.history("o")[CHARGE]
-    assert (ExecutionStatus.CANCELLED, Settled.AGAIN, "Ada") == (record.status, details(hf).settled, details(hf).by)
-    assert ["packed kelp", "receipt kelp/2", "packed all"] == hf.run_sync(order, "kelp", state_id="o")
+        is_unknown(client)
+    assert CHARGE == client.settle("o", again=True, by="Ada")
+    record = client.history("o")[CHARGE]
+    assert (ExecutionStatus.CANCELLED, Settled.AGAIN, "Ada") == (
+        record.status,
+        details(client).settled,
+        details(client).by,
+    )
+    assert ["packed kelp", "receipt kelp/2", "packed all"] == client.run_sync(order, "kelp", state_id="o")
     assert {"pack kelp": 1, "kelp": 2, "pack all": 1} == executions
     assert keys[0] == keys[1]
 
 
 def test_a_word_counts_for_one_execution(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
+    client = dies(backend, order, "kelp")
     for number in (2, 3):
-        hf.settle("o", again=True)
-        hf = dies(backend, order, "kelp")
+        client.settle("o", again=True)
+        client = dies(backend, order, "kelp")
         assert number == executions["kelp"]
-        is_unknown(hf)
-        is_unknown(hf)
+        is_unknown(client)
+        is_unknown(client)
     assert 3 == executions["kelp"]
     assert 1 == len(set(keys))
-    hf.settle("o", happened="found")
-    assert "found" == hf.run_sync(order, "kelp", state_id="o")[1]
+    client.settle("o", happened="found")
+    assert "found" == client.run_sync(order, "kelp", state_id="o")[1]
 
 
 def test_a_word_is_not_forgotten_when_the_run_is_stopped_before_it_gets_there(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    hf.settle("o", again=True)
+    client = dies(backend, order, "kelp")
+    client.settle("o", again=True)
     with pytest.raises(ExecutionInterrupted):
-        hf.run_sync(order, "kelp", state_id="o", interrupt_checker=lambda: True)
+        client.run_sync(order, "kelp", state_id="o", interrupt_checker=lambda: True)
     assert 1 == executions["kelp"]
-    assert "receipt kelp/2" == hf.run_sync(order, "kelp", state_id="o")[1]
+    assert "receipt kelp/2" == client.run_sync(order, "kelp", state_id="o")[1]
 
 
 def test_a_person_says_that_it_failed(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    assert CHARGE == hf.settle("o", failed="the card was refused", by="Ada")
-    record = hf.history("o")[CHARGE]
-    assert (ExecutionStatus.FAILED, Settled.FAILED, "Ada") == (record.status, details(hf).settled, details(hf).by)
+    client = dies(backend, order, "kelp")
+    assert CHARGE == client.settle("o", failed="the card was refused", by="Ada")
+    record = client.history("o")[CHARGE]
+    assert (ExecutionStatus.FAILED, Settled.FAILED, "Ada") == (
+        record.status,
+        details(client).settled,
+        details(client).by,
+    )
     assert record.error is not None
     assert "the card was refused" in record.error.message
     with pytest.raises(EventFailed, match="the card was refused") as caught:
-        hf.run_sync(order, "kelp", state_id="o")
+        client.run_sync(order, "kelp", state_id="o")
     assert CHARGE == caught.value.address
-    assert StateStatus.FAILED is hf.show("o").header.status
+    assert StateStatus.FAILED is client.show("o").header.status
     assert 1 == executions["kelp"]
 
 
 def test_what_a_person_has_said_to_have_failed_is_not_executed_when_it_is_run_again(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    hf.settle("o", failed="the card was refused")
+    client = dies(backend, order, "kelp")
+    client.settle("o", failed="the card was refused")
     for _ in range(3):
         with pytest.raises((EventFailed, OutcomeUnknown)):
-            hf.run_sync(order, "kelp", state_id="o")
+            client.run_sync(order, "kelp", state_id="o")
     assert 1 == executions["kelp"]
 
 
@@ -479,10 +487,10 @@ def test_code_can_catch_what_a_person_has_said_to_have_failed(backend: StateBack
         except EventFailed as error:
             return f"{error.why}: {await pack('instead')}"
 
-    hf = dies(backend, falls_back, "kelp")
-    hf.settle("o", failed="refused")
+    client = dies(backend, falls_back, "kelp")
+    client.settle("o", failed="refused")
     for _ in range(2):
-        assert "refused: packed instead" == hf.run_sync(falls_back, "kelp", state_id="o")
+        assert "refused: packed instead" == client.run_sync(falls_back, "kelp", state_id="o")
     assert {"kelp": 1, "pack instead": 1} == executions
 
 
@@ -499,35 +507,35 @@ def test_code_can_catch_what_a_person_has_said_to_have_failed(backend: StateBack
     ],
 )
 def test_exactly_one_of_three_things_is_said(backend: StateBackend, word: dict[str, Any]) -> None:
-    hf = dies(backend, order, "kelp")
-    before = hf.show("o").header
+    client = dies(backend, order, "kelp")
+    before = client.show("o").header
     with pytest.raises(UsageError, match="one of three"):
-        hf.settle("o", **word)
-    assert before == hf.show("o").header
+        client.settle("o", **word)
+    assert before == client.show("o").header
 
 
 def test_there_must_be_something_to_settle(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
+    client = dies(backend, order, "kelp")
     with pytest.raises(UnknownState, match="'nobody'"):
-        hf.settle("nobody", again=True)
+        client.settle("nobody", again=True)
     with pytest.raises(UnknownAddress, match=r"'order::charge#2::tool_call'.*Nearest: 'order::charge::tool_call'"):
-        hf.settle("o", "order::charge#2::tool_call", again=True)
+        client.settle("o", "order::charge#2::tool_call", again=True)
     with pytest.raises(UnknownAddress):
-        hf.settle("o", "order::pack::tool_call", again=True)
-    hf.settle("o", again=True)
+        client.settle("o", "order::pack::tool_call", again=True)
+    client.settle("o", again=True)
     with pytest.raises(UsageError, match="no call whose outcome is unknown"):
-        hf.settle("o", again=True)
-    hf.run_sync(order, "kelp", state_id="o")
+        client.settle("o", again=True)
+    client.run_sync(order, "kelp", state_id="o")
     with pytest.raises(UsageError, match="no call whose outcome is unknown"):
-        hf.settle("o", happened="other")
+        client.settle("o", happened="other")
     assert 2 == executions["kelp"]
 
 
 @asynccontextmanager
-async def under_way(hf: Holdfast) -> AsyncIterator[None]:
+async def under_way(client: Limpet) -> AsyncIterator[None]:
     """While this lasts, a run is inside its charge."""
     switch["kelp waits"] = True
-    running = asyncio.create_task(hf.run(order, "kelp", state_id="o"))
+    running = asyncio.create_task(client.run(order, "kelp", state_id="o"))
     async with asyncio.timeout(20):
         while not executions["kelp"]:
             await asyncio.sleep(0)
@@ -538,11 +546,11 @@ async def under_way(hf: Holdfast) -> AsyncIterator[None]:
     switch.clear()
 
 
-def test_a_state_that_is_being_run_cannot_be_settled(hf: Holdfast) -> None:
+def test_a_state_that_is_being_run_cannot_be_settled(client: Limpet) -> None:
     async def main() -> None:
-        async with under_way(hf):
+        async with under_way(client):
             with pytest.raises(LeaseHeld):
-                hf.settle("o", again=True)
+                client.settle("o", again=True)
 
     asyncio.run(main())
     assert 1 == executions["kelp"]
@@ -551,17 +559,17 @@ def test_a_state_that_is_being_run_cannot_be_settled(hf: Holdfast) -> None:
 def test_a_word_survives_being_stopped_at_every_write(backend: StateBackend) -> None:
     dies(backend, order, "kelp", state_id="counted")
     counting = CrashingBackend(backend)
-    Holdfast(counting).settle("counted", happened="found")
+    Limpet(counting).settle("counted", happened="found")
     for stop_at, when in product(range(1, counting.writes + 1), ("before", "after")):
         state_id = f"o-{when}-{stop_at}"
         before = executions["kelp"]
-        hf = dies(backend, order, "kelp", state_id=state_id)
+        client = dies(backend, order, "kelp", state_id=state_id)
         with pytest.raises(SimulatedCrash):
-            Holdfast(CrashingBackend(backend, stop_at, when)).settle(state_id, happened="found")
+            Limpet(CrashingBackend(backend, stop_at, when)).settle(state_id, happened="found")
         if (stop_at, when) != (counting.writes, "after"):
-            is_unknown(hf, state_id=state_id)
-            hf.settle(state_id, happened="found")
-        assert "found" == hf.run_sync(order, "kelp", state_id=state_id)[1]
+            is_unknown(client, state_id=state_id)
+            client.settle(state_id, happened="found")
+        assert "found" == client.run_sync(order, "kelp", state_id=state_id)[1]
         assert before + 1 == executions["kelp"]
 
 
@@ -596,31 +604,31 @@ PROBES = pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async
 @PROBES
 def test_a_probe_that_finds_a_result_gives_it(backend: StateBackend, is_async: bool) -> None:
     probed_order = probing(lambda: Happened("found"), is_async=is_async)
-    hf = dies(backend, probed_order, "kelp")
+    client = dies(backend, probed_order, "kelp")
     assert [] == probed
-    assert ["packed kelp", "found", "packed all"] == hf.run_sync(probed_order, "kelp", state_id="o")
+    assert ["packed kelp", "found", "packed all"] == client.run_sync(probed_order, "kelp", state_id="o")
     assert [("kelp", CHARGE, keys[0])] == probed
-    assert (Settled.HAPPENED, "probe", keys[0]) == (details(hf).settled, details(hf).by, details(hf).key)
+    assert (Settled.HAPPENED, "probe", keys[0]) == (details(client).settled, details(client).by, details(client).key)
     assert {"pack kelp": 1, "kelp": 1, "pack all": 1} == executions
-    assert ["packed kelp", "found", "packed all"] == hf.run_sync(probed_order, "kelp", state_id="o")
+    assert ["packed kelp", "found", "packed all"] == client.run_sync(probed_order, "kelp", state_id="o")
     assert 1 == len(probed)
 
 
 @PROBES
 def test_what_a_probe_has_found_is_not_asked_for_again(backend: StateBackend, is_async: bool) -> None:
     probed_order = probing(lambda: Happened({"n": 1}), is_async=is_async)
-    hf = dies(backend, probed_order, "kelp")
+    client = dies(backend, probed_order, "kelp")
     with pytest.raises(SimulatedCrash):
-        Holdfast(CrashingBackend(backend, stop_at=4)).run_sync(probed_order, "kelp", state_id="o")
-    assert ["packed kelp", {"n": 1}, "packed all"] == hf.run_sync(probed_order, "kelp", state_id="o")
+        Limpet(CrashingBackend(backend, stop_at=4)).run_sync(probed_order, "kelp", state_id="o")
+    assert ["packed kelp", {"n": 1}, "packed all"] == client.run_sync(probed_order, "kelp", state_id="o")
     assert 1 == executions["kelp"]
 
 
 @PROBES
 def test_a_probe_that_says_that_it_did_not_happen_lets_it_be_executed(backend: StateBackend, is_async: bool) -> None:
     probed_order = probing(DidNotHappen, is_async=is_async)
-    hf = dies(backend, probed_order, "kelp")
-    assert ["packed kelp", "receipt kelp/2", "packed all"] == hf.run_sync(probed_order, "kelp", state_id="o")
+    client = dies(backend, probed_order, "kelp")
+    assert ["packed kelp", "receipt kelp/2", "packed all"] == client.run_sync(probed_order, "kelp", state_id="o")
     assert 1 == len(probed)
     assert keys[0] == keys[1]
 
@@ -640,12 +648,12 @@ def test_a_probe_that_does_not_know_leaves_it_to_a_person(
     backend: StateBackend, answer: object, is_async: bool
 ) -> None:
     probed_order = probing(lambda: answer, is_async=is_async)
-    hf = dies(backend, probed_order, "kelp")
-    is_unknown(hf, probed_order)
-    is_unknown(hf, probed_order)
+    client = dies(backend, probed_order, "kelp")
+    is_unknown(client, probed_order)
+    is_unknown(client, probed_order)
     assert (1, 2) == (executions["kelp"], len(probed))
-    hf.settle("o", happened="found")
-    assert "found" == hf.run_sync(probed_order, "kelp", state_id="o")[1]
+    client.settle("o", happened="found")
+    assert "found" == client.run_sync(probed_order, "kelp", state_id="o")[1]
     assert 2 == len(probed)
 
 
@@ -654,10 +662,10 @@ def test_a_probe_that_raises_is_reported_and_leaves_it_to_a_person(
     backend: StateBackend, is_async: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     probed_order = probing(raises, is_async=is_async)
-    hf = dies(backend, probed_order, "kelp")
-    with caplog.at_level(logging.DEBUG, "holdfast.effects"):
-        is_unknown(hf, probed_order)
-    (report,) = [record for record in caplog.records if record.name == "holdfast.effects"]
+    client = dies(backend, probed_order, "kelp")
+    with caplog.at_level(logging.DEBUG, "limpet.effects"):
+        is_unknown(client, probed_order)
+    (report,) = [record for record in caplog.records if record.name == "limpet.effects"]
     assert f"The probe of {CHARGE} in state o raised" in report.getMessage()
     assert "the bank does not answer" in caplog.text
     assert 1 == executions["kelp"]
@@ -665,13 +673,13 @@ def test_a_probe_that_raises_is_reported_and_leaves_it_to_a_person(
 
 def test_a_probe_that_finds_what_cannot_be_stored_does_not_let_it_be_executed_again(backend: StateBackend) -> None:
     probed_order = probing(lambda: Happened(lambda: None), is_async=False)
-    hf = dies(backend, probed_order, "kelp")
+    client = dies(backend, probed_order, "kelp")
     for _ in range(2):
         with pytest.raises((ValueNotStorable, OutcomeUnknown)):
-            hf.run_sync(probed_order, "kelp", state_id="o")
+            client.run_sync(probed_order, "kelp", state_id="o")
     assert 1 == executions["kelp"]
-    hf.settle("o", happened="found")
-    assert "found" == hf.run_sync(probed_order, "kelp", state_id="o")[1]
+    client.settle("o", happened="found")
+    assert "found" == client.run_sync(probed_order, "kelp", state_id="o")[1]
 
 
 def test_a_probe_gets_the_arguments_as_they_were_given(backend: StateBackend) -> None:
@@ -687,9 +695,9 @@ def test_a_probe_gets_the_arguments_as_they_were_given(backend: StateBackend) ->
     async def pays() -> str:
         return await pay(1, 2, 3, currency="EUR")
 
-    hf = dies(backend, pays)
+    client = dies(backend, pays)
     with pytest.raises(OutcomeUnknown):
-        hf.run_sync(pays, state_id="o")
+        client.run_sync(pays, state_id="o")
     assert [((1, 2, 3), {"currency": "EUR"})] == probed
 
 
@@ -709,8 +717,8 @@ def test_a_probe_of_the_class_form_gets_what_its_handler_gets(backend: StateBack
     async def pays() -> str:
         return await pay("kelp")
 
-    hf = dies(backend, pays)
-    assert "found" == hf.run_sync(pays, state_id="o")
+    client = dies(backend, pays)
+    assert "found" == client.run_sync(pays, state_id="o")
     assert [("kelp", "o")] == probed
     assert 1 == executions["pay"]
 
@@ -739,57 +747,57 @@ def test_what_is_declared_once_cannot_be_retried() -> None:
 # Failing.
 
 
-def test_a_failure_is_raised_and_the_handler_is_executed_once(hf: Holdfast) -> None:
+def test_a_failure_is_raised_and_the_handler_is_executed_once(client: Limpet) -> None:
     switch["kelp fails"] = ConnectionError("no answer")
     with pytest.raises(ConnectionError, match="no answer"):
-        hf.run_sync(order, "kelp", state_id="o")
-    assert (StateStatus.FAILED, 1) == (hf.show("o").header.status, executions["kelp"])
-    record = hf.history("o")[CHARGE]
-    assert (ExecutionStatus.FAILED, 1, keys[0]) == (record.status, record.attempt, details(hf).key)
+        client.run_sync(order, "kelp", state_id="o")
+    assert (StateStatus.FAILED, 1) == (client.show("o").header.status, executions["kelp"])
+    record = client.history("o")[CHARGE]
+    assert (ExecutionStatus.FAILED, 1, keys[0]) == (record.status, record.attempt, details(client).key)
 
 
 def test_no_configuration_of_the_store_retries_it(backend: StateBackend) -> None:
     often = RetryConfig(max_attempts=5, initial_delay=0)
-    hf = Holdfast(backend, retry_config_by_actor_type={EventType.TOOL_CALL: often})
+    client = Limpet(backend, retry_config_by_actor_type={EventType.TOOL_CALL: often})
     switch["kelp fails"] = ConnectionError("no answer")
     with pytest.raises(ConnectionError):
-        hf.run_sync(order, "kelp", state_id="o")
+        client.run_sync(order, "kelp", state_id="o")
     assert 1 == executions["kelp"]
 
 
 @pytest.mark.parametrize("error", [ConnectionError("no answer"), LookupError("no")])
-def test_a_failed_call_is_asked_for_when_the_run_is_run_again(hf: Holdfast, error: Exception) -> None:
+def test_a_failed_call_is_asked_for_when_the_run_is_run_again(client: Limpet, error: Exception) -> None:
     switch["kelp fails"] = error
     with pytest.raises(type(error)):
-        hf.run_sync(order, "kelp", state_id="o")
+        client.run_sync(order, "kelp", state_id="o")
     switch.clear()
-    is_unknown(hf)
-    is_unknown(hf)
+    is_unknown(client)
+    is_unknown(client)
     assert 1 == executions["kelp"]
-    hf.settle("o", again=True)
-    assert "receipt kelp/2" == hf.run_sync(order, "kelp", state_id="o")[1]
+    client.settle("o", again=True)
+    assert "receipt kelp/2" == client.run_sync(order, "kelp", state_id="o")[1]
     assert keys[0] == keys[1]
 
 
-def test_a_failed_call_can_be_settled_at_once(hf: Holdfast) -> None:
+def test_a_failed_call_can_be_settled_at_once(client: Limpet) -> None:
     switch["kelp fails"] = LookupError("no")
     with pytest.raises(LookupError):
-        hf.run_sync(order, "kelp", state_id="o")
-    hf.settle("o", happened="found")
-    assert ["packed kelp", "found", "packed all"] == hf.run_sync(order, "kelp", state_id="o")
+        client.run_sync(order, "kelp", state_id="o")
+    client.settle("o", happened="found")
+    assert ["packed kelp", "found", "packed all"] == client.run_sync(order, "kelp", state_id="o")
     assert 1 == executions["kelp"]
 
 
-def test_a_probe_is_asked_for_a_failed_call_as_well(hf: Holdfast) -> None:
+def test_a_probe_is_asked_for_a_failed_call_as_well(client: Limpet) -> None:
     probed_order = probing(lambda: Happened("found"), is_async=False)
     switch["kelp fails"] = ConnectionError("no answer")
     with pytest.raises(ConnectionError):
-        hf.run_sync(probed_order, "kelp", state_id="o")
-    assert ["packed kelp", "found", "packed all"] == hf.run_sync(probed_order, "kelp", state_id="o")
+        client.run_sync(probed_order, "kelp", state_id="o")
+    assert ["packed kelp", "found", "packed all"] == client.run_sync(probed_order, "kelp", state_id="o")
     assert 1 == executions["kelp"]
 
 
-def test_a_call_that_failed_before_its_handler_ran_is_executed_when_the_run_is_run_again(hf: Holdfast) -> None:
+def test_a_call_that_failed_before_its_handler_ran_is_executed_when_the_run_is_run_again(client: Limpet) -> None:
     @tool(once=True, preconditions=[lambda item: switch.get("may", False)])
     async def guarded(item: str) -> str:
         executions["guarded"] += 1
@@ -801,17 +809,17 @@ def test_a_call_that_failed_before_its_handler_ran_is_executed_when_the_run_is_r
 
     for _ in range(2):
         with pytest.raises(ConditionFailed):
-            hf.run_sync(guards, state_id="o")
-        assert Settled.NOT_EXECUTED == details(hf, "guards::guarded::tool_call").settled
+            client.run_sync(guards, state_id="o")
+        assert Settled.NOT_EXECUTED == details(client, "guards::guarded::tool_call").settled
     assert 0 == executions["guarded"]
     with pytest.raises(UsageError, match="nothing to settle"):
-        hf.settle("o", again=True)
+        client.settle("o", again=True)
     switch["may"] = True
-    assert "kelp" == hf.run_sync(guards, state_id="o")
+    assert "kelp" == client.run_sync(guards, state_id="o")
     assert 1 == executions["guarded"]
 
 
-def test_a_call_whose_result_was_refused_has_been_executed(hf: Holdfast) -> None:
+def test_a_call_whose_result_was_refused_has_been_executed(client: Limpet) -> None:
     @tool(once=True, postconditions=[lambda result: False])
     async def guarded() -> str:
         executions["guarded"] += 1
@@ -822,13 +830,13 @@ def test_a_call_whose_result_was_refused_has_been_executed(hf: Holdfast) -> None
         return await guarded()
 
     with pytest.raises(ConditionFailed):
-        hf.run_sync(guards, state_id="o")
+        client.run_sync(guards, state_id="o")
     with pytest.raises(OutcomeUnknown):
-        hf.run_sync(guards, state_id="o")
+        client.run_sync(guards, state_id="o")
     assert 1 == executions["guarded"]
 
 
-def test_a_call_whose_result_cannot_be_stored_has_been_executed(hf: Holdfast) -> None:
+def test_a_call_whose_result_cannot_be_stored_has_been_executed(client: Limpet) -> None:
     @tool(once=True)
     async def gives_no_value() -> Any:
         executions["gives"] += 1
@@ -839,13 +847,13 @@ def test_a_call_whose_result_cannot_be_stored_has_been_executed(hf: Holdfast) ->
         await gives_no_value()
 
     with pytest.raises(ValueNotStorable):
-        hf.run_sync(takes, state_id="o")
+        client.run_sync(takes, state_id="o")
     with pytest.raises(OutcomeUnknown):
-        hf.run_sync(takes, state_id="o")
+        client.run_sync(takes, state_id="o")
     assert 1 == executions["gives"]
 
 
-def test_a_failure_that_the_program_has_caught_is_given_again(hf: Holdfast) -> None:
+def test_a_failure_that_the_program_has_caught_is_given_again(client: Limpet) -> None:
     @agent
     async def falls_back(item: str) -> str:
         try:
@@ -863,12 +871,12 @@ def test_a_failure_that_the_program_has_caught_is_given_again(hf: Holdfast) -> N
     switch["kelp fails"] = LookupError("no card")
     for _ in range(2):
         with pytest.raises(ValueError, match="later"):
-            hf.run_sync(falls_back, "kelp", state_id="o")
+            client.run_sync(falls_back, "kelp", state_id="o")
     switch.update({"mended": True, "kelp fails": None})
-    assert "packed no card" == hf.run_sync(falls_back, "kelp", state_id="o")
+    assert "packed no card" == client.run_sync(falls_back, "kelp", state_id="o")
     assert {"kelp": 1, "pack no card": 1} == executions
     with pytest.raises(UsageError, match="nothing to settle"):
-        hf.settle("o", again=True)
+        client.settle("o", again=True)
 
 
 class Unstorable(Exception):
@@ -879,7 +887,7 @@ class Unstorable(Exception):
         self.handle = lambda: (one, two)
 
 
-def test_a_caught_failure_that_cannot_be_raised_again_is_asked_for(hf: Holdfast) -> None:
+def test_a_caught_failure_that_cannot_be_raised_again_is_asked_for(client: Limpet) -> None:
     @agent
     async def falls_back(item: str) -> str:
         try:
@@ -892,15 +900,15 @@ def test_a_caught_failure_that_cannot_be_raised_again_is_asked_for(hf: Holdfast)
 
     switch["kelp fails"] = Unstorable(1, 2)
     with pytest.raises(ValueError, match="later"):
-        hf.run_sync(falls_back, "kelp", state_id="o")
+        client.run_sync(falls_back, "kelp", state_id="o")
     switch.update({"mended": True, "kelp fails": None})
     with pytest.raises(OutcomeUnknown):
-        hf.run_sync(falls_back, "kelp", state_id="o")
+        client.run_sync(falls_back, "kelp", state_id="o")
     assert 1 == executions["kelp"]
 
 
 @pytest.mark.parametrize("how", ["fails", "is cancelled", "times out"])
-def test_an_agent_that_is_tried_again_does_not_execute_it_again(hf: Holdfast, how: str) -> None:
+def test_an_agent_that_is_tried_again_does_not_execute_it_again(client: Limpet, how: str) -> None:
     retry = RetryConfig(max_attempts=3, initial_delay=0)
 
     @agent(retry_config=retry, timeout_s=0.2 if how == "times out" else 1000)
@@ -916,15 +924,15 @@ def test_an_agent_that_is_tried_again_does_not_execute_it_again(hf: Holdfast, ho
         return await tries(item)
 
     switch["kelp fails" if how == "fails" else "kelp waits"] = ConnectionError("no answer")
-    is_unknown(hf, delegates)
+    is_unknown(client, delegates)
     assert (2, 1) == (executions["tries"], executions["kelp"])
     switch.clear()
-    hf.settle("o", happened="found")
-    assert "found" == hf.run_sync(delegates, "kelp", state_id="o")
+    client.settle("o", happened="found")
+    assert "found" == client.run_sync(delegates, "kelp", state_id="o")
     assert 1 == executions["kelp"]
 
 
-def test_an_agent_that_is_tried_again_is_given_what_it_has_done(hf: Holdfast) -> None:
+def test_an_agent_that_is_tried_again_is_given_what_it_has_done(client: Limpet) -> None:
     @agent(retry_config=RetryConfig(max_attempts=3, initial_delay=0))
     async def tries(item: str) -> str:
         found = await charge(item)
@@ -933,7 +941,7 @@ def test_an_agent_that_is_tried_again_is_given_what_it_has_done(hf: Holdfast) ->
             raise ConnectionError("no answer")
         return found
 
-    assert "receipt kelp/1" == hf.run_sync(tries, "kelp", state_id="o")
+    assert "receipt kelp/1" == client.run_sync(tries, "kelp", state_id="o")
     assert (3, 1) == (executions["tries"], executions["kelp"])
 
 
@@ -941,7 +949,7 @@ def test_an_agent_that_is_tried_again_is_given_what_it_has_done(hf: Holdfast) ->
 
 
 @pytest.mark.parametrize("how", ["interrupted", "cancelled", "cut off by the code", "beside a failure", "keyboard"])
-def test_a_call_that_was_cut_off_is_unknown(hf: Holdfast, how: str) -> None:
+def test_a_call_that_was_cut_off_is_unknown(client: Limpet, how: str) -> None:
     async def stops_it() -> None:
         while not executions["kelp"]:
             await asyncio.sleep(0)
@@ -965,7 +973,7 @@ def test_a_call_that_was_cut_off_is_unknown(hf: Holdfast, how: str) -> None:
 
     async def main() -> None:
         running = asyncio.create_task(
-            hf.run(cut_off, "kelp", state_id="o", timeout_s=0.3 if how == "interrupted" else None)
+            client.run(cut_off, "kelp", state_id="o", timeout_s=0.3 if how == "interrupted" else None)
         )
         while not executions["kelp"]:
             await asyncio.sleep(0)
@@ -979,21 +987,21 @@ def test_a_call_that_was_cut_off_is_unknown(hf: Holdfast, how: str) -> None:
     with pytest.raises((ExecutionInterrupted, asyncio.CancelledError, TimeoutError, ExceptionGroup, KeyboardInterrupt)):
         asyncio.run(main())
     switch.clear()
-    (address,) = (address for address in hf.history("o").addresses() if "charge" in address)
-    assert hf.history("o")[address].status in (ExecutionStatus.INTERRUPTED, ExecutionStatus.CANCELLED)
-    assert keys[0] == details(hf, address).key
+    (address,) = (address for address in client.history("o").addresses() if "charge" in address)
+    assert client.history("o")[address].status in (ExecutionStatus.INTERRUPTED, ExecutionStatus.CANCELLED)
+    assert keys[0] == details(client, address).key
     if how == "beside a failure":
-        assert address == hf.settle("o", again=True)
+        assert address == client.settle("o", again=True)
         return
-    is_unknown(hf, cut_off)
+    is_unknown(client, cut_off)
     assert 1 == executions["kelp"]
-    assert address == hf.settle("o", again=True)
-    assert "receipt kelp/2" == hf.run_sync(cut_off, "kelp", state_id="o")
+    assert address == client.settle("o", again=True)
+    assert "receipt kelp/2" == client.run_sync(cut_off, "kelp", state_id="o")
     assert keys[0] == keys[1]
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
-def test_a_call_that_took_too_long_is_unknown(hf: Holdfast, is_plain: bool) -> None:
+def test_a_call_that_took_too_long_is_unknown(client: Limpet, is_plain: bool) -> None:
     async def waits() -> str:
         executions["slow"] += 1
         await asyncio.sleep(0 if switch.get("quick") else 3600)
@@ -1015,13 +1023,13 @@ def test_a_call_that_took_too_long_is_unknown(hf: Holdfast, is_plain: bool) -> N
 
     try:
         with pytest.raises(EventTimedOut):
-            hf.run_sync(hurries, state_id="o")
+            client.run_sync(hurries, state_id="o")
         switch["quick"] = True
         with pytest.raises(OutcomeUnknown):
-            hf.run_sync(hurries, state_id="o")
+            client.run_sync(hurries, state_id="o")
         assert 1 == executions["slow"]
-        hf.settle("o", again=True)
-        assert "quick" == hf.run_sync(hurries, state_id="o")
+        client.settle("o", again=True)
+        assert "quick" == client.run_sync(hurries, state_id="o")
     finally:
         is_over.set()
 
@@ -1038,22 +1046,22 @@ def test_an_agent_that_is_declared_once_is_not_entered_again(backend: StateBacke
     async def shops() -> str:
         return await buys("kelp")
 
-    hf = dies(backend, shops)
+    client = dies(backend, shops)
     with pytest.raises(OutcomeUnknown):
-        hf.run_sync(shops, state_id="o")
+        client.run_sync(shops, state_id="o")
     assert {"buys": 1, "pack kelp": 1} == executions
-    hf.settle("o", again=True)
-    assert "packed kelp" == hf.run_sync(shops, state_id="o")
+    client.settle("o", again=True)
+    assert "packed kelp" == client.run_sync(shops, state_id="o")
     assert {"buys": 2, "pack kelp": 1} == executions
 
 
-def test_a_run_that_is_itself_declared_once_completes(hf: Holdfast) -> None:
+def test_a_run_that_is_itself_declared_once_completes(client: Limpet) -> None:
     @agent(once=True)
     async def buys(item: str) -> str:
         return await pack(item)
 
-    assert "packed kelp" == hf.run_sync(buys, "kelp", state_id="o")
-    assert "packed kelp" == hf.run_sync(buys, "kelp", state_id="o")
+    assert "packed kelp" == client.run_sync(buys, "kelp", state_id="o")
+    assert "packed kelp" == client.run_sync(buys, "kelp", state_id="o")
     assert {"pack kelp": 1} == executions
 
 
@@ -1064,11 +1072,11 @@ def test_a_run_that_is_itself_declared_once_is_not_begun_again(backend: StateBac
         die_here("kelp")
         return item
 
-    hf = dies(backend, buys, "kelp")
-    is_unknown(hf, buys)
+    client = dies(backend, buys, "kelp")
+    is_unknown(client, buys)
     assert 1 == executions["buys"]
-    hf.settle("o", again=True)
-    assert "kelp" == hf.run_sync(buys, "kelp", state_id="o")
+    client.settle("o", again=True)
+    assert "kelp" == client.run_sync(buys, "kelp", state_id="o")
 
 
 def test_one_call_can_be_declared_once(backend: StateBackend) -> None:
@@ -1077,8 +1085,8 @@ def test_one_call_can_be_declared_once(backend: StateBackend) -> None:
         die = tool(name="pack")(charge_card)
         return await die.options(once=True)(item)
 
-    hf = dies(backend, packs, "kelp")
-    is_unknown(hf, packs)
+    client = dies(backend, packs, "kelp")
+    is_unknown(client, packs)
     assert 1 == executions["kelp"]
 
 
@@ -1091,15 +1099,15 @@ def test_an_event_whose_outcome_is_unknown_is_not_executed_again(backend: StateB
     state = ExecutionState(state_backend=crashing, state_id="o")
     with pytest.raises(SimulatedCrash):
         asyncio.run(ExecutionEvent(charge)("kelp", None, state))
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     loaded = ExecutionState.load_from_state_id("o", backend)
     event = ExecutionEvent(charge)
     with pytest.raises(OutcomeUnknown):
         asyncio.run(event("kelp", None, loaded))
-    assert (StateStatus.AWAITING, StateStatus.AWAITING) == (loaded.status, hf.show("o").header.status)
+    assert (StateStatus.AWAITING, StateStatus.AWAITING) == (loaded.status, client.show("o").header.status)
     with pytest.raises(OutcomeUnknown):
         asyncio.run(ExecutionEvent(pack)("kelp", None, loaded))
-    assert "charge::tool_call" == hf.settle("o", happened="found")
+    assert "charge::tool_call" == client.settle("o", happened="found")
     again = ExecutionState.load_from_state_id("o", backend)
     assert "found" == asyncio.run(ExecutionEvent(charge)("kelp", None, again)).result
     assert {"kelp": 1} == executions
@@ -1108,15 +1116,15 @@ def test_an_event_whose_outcome_is_unknown_is_not_executed_again(backend: StateB
 # The key.
 
 
-def test_a_handler_knows_its_call(hf: Holdfast) -> None:
-    hf.run_sync(order, "kelp", state_id="o")
+def test_a_handler_knows_its_call(client: Limpet) -> None:
+    client.run_sync(order, "kelp", state_id="o")
     (event,) = events
     assert ("o", CHARGE, 1, False) == (event.state_id, event.address, event.attempt, event.is_retry)
     assert 32 == len(event.idempotency_key)
 
 
 @pytest.mark.parametrize("place", ["a plain tool", "an agent", "a task", "a nested function", "a thread of asyncio"])
-def test_the_current_event_is_known_everywhere_inside_a_call(hf: Holdfast, place: str) -> None:
+def test_the_current_event_is_known_everywhere_inside_a_call(client: Limpet, place: str) -> None:
     def here() -> str:
         return current_event().address
 
@@ -1148,7 +1156,7 @@ def test_the_current_event_is_known_everywhere_inside_a_call(hf: Holdfast, place
                 return await nested()
 
     expected = {"a plain tool": "asks::plain::tool_call", "an agent": "asks::agent_call"}
-    assert expected.get(place, "asks::nested::tool_call") == hf.run_sync(asks)
+    assert expected.get(place, "asks::nested::tool_call") == client.run_sync(asks)
 
 
 def test_there_is_no_current_event_outside_of_a_run() -> None:
@@ -1158,7 +1166,7 @@ def test_there_is_no_current_event_outside_of_a_run() -> None:
         asyncio.run(charge("kelp"))
 
 
-def test_every_attempt_has_the_same_key_and_its_own_number(hf: Holdfast) -> None:
+def test_every_attempt_has_the_same_key_and_its_own_number(client: Limpet) -> None:
     @tool(retry_config=RetryConfig(max_attempts=4, initial_delay=0))
     async def fails_often() -> str:
         events.append(current_event())
@@ -1170,7 +1178,7 @@ def test_every_attempt_has_the_same_key_and_its_own_number(hf: Holdfast) -> None
     async def tries() -> str:
         return await fails_often()
 
-    assert "done" == hf.run_sync(tries)
+    assert "done" == client.run_sync(tries)
     assert [(1, False), (2, True), (3, True)] == [(event.attempt, event.is_retry) for event in events]
     assert 1 == len({event.idempotency_key for event in events})
 
@@ -1194,10 +1202,10 @@ async def note(item: str) -> str:
 noted_keys: dict[str, set[str]] = {}
 
 
-def test_every_call_has_a_key_of_its_own(hf: Holdfast) -> None:
+def test_every_call_has_a_key_of_its_own(client: Limpet) -> None:
     noted_keys.clear()
-    hf.run_sync(shopping, ["kelp", "dulse"], state_id="one")
-    hf.run_sync(shopping, ["kelp", "dulse"], state_id="two")
+    client.run_sync(shopping, ["kelp", "dulse"], state_id="one")
+    client.run_sync(shopping, ["kelp", "dulse"], state_id="two")
     assert 4 == len(set(keys))
     assert [2, 2] == [len(found) for found in noted_keys.values()]
     assert 8 == len(set(keys).union(*noted_keys.values()))
@@ -1206,7 +1214,7 @@ def test_every_call_has_a_key_of_its_own(hf: Holdfast) -> None:
 def test_the_key_of_a_call_outlives_a_crash_at_every_write() -> None:
     def count() -> int:
         counting = CrashingBackend(MemoryStateBackend())
-        Holdfast(counting).run_sync(shopping, ["kelp", "dulse"], state_id="o")
+        Limpet(counting).run_sync(shopping, ["kelp", "dulse"], state_id="o")
         return counting.writes
 
     total = count()
@@ -1217,13 +1225,13 @@ def test_the_key_of_a_call_outlives_a_crash_at_every_write() -> None:
         keys.clear()
         backend = MemoryStateBackend()
         with pytest.raises(SimulatedCrash):
-            Holdfast(CrashingBackend(backend, stop_at, when)).run_sync(shopping, ["kelp", "dulse"], state_id="o")
-        hf = Holdfast(backend)
+            Limpet(CrashingBackend(backend, stop_at, when)).run_sync(shopping, ["kelp", "dulse"], state_id="o")
+        client = Limpet(backend)
         try:
-            result = hf.run_sync(shopping, ["kelp", "dulse"], state_id="o")
+            result = client.run_sync(shopping, ["kelp", "dulse"], state_id="o")
         except OutcomeUnknown:
-            hf.settle("o", again=True)
-            result = hf.run_sync(shopping, ["kelp", "dulse"], state_id="o")
+            client.settle("o", again=True)
+            result = client.run_sync(shopping, ["kelp", "dulse"], state_id="o")
         assert ["kelp", "dulse"] == result[::2]
         assert expected == list(dict.fromkeys(keys))
         assert all(1 == len(found) for found in noted_keys.values())
@@ -1232,62 +1240,62 @@ def test_the_key_of_a_call_outlives_a_crash_at_every_write() -> None:
 
 def test_nothing_that_is_declared_once_is_executed_twice_by_a_crash_at_any_write() -> None:
     counting = CrashingBackend(MemoryStateBackend())
-    Holdfast(counting).run_sync(shopping, ["kelp", "dulse"], state_id="o")
+    Limpet(counting).run_sync(shopping, ["kelp", "dulse"], state_id="o")
     for stop_at, when in product(range(1, counting.writes + 1), ("before", "after")):
         executions.clear()
         backend = MemoryStateBackend()
         with pytest.raises(SimulatedCrash):
-            Holdfast(CrashingBackend(backend, stop_at, when)).run_sync(shopping, ["kelp", "dulse"], state_id="o")
-        hf = Holdfast(backend)
+            Limpet(CrashingBackend(backend, stop_at, when)).run_sync(shopping, ["kelp", "dulse"], state_id="o")
+        client = Limpet(backend)
         try:
-            hf.run_sync(shopping, ["kelp", "dulse"], state_id="o")
+            client.run_sync(shopping, ["kelp", "dulse"], state_id="o")
         except OutcomeUnknown as error:
-            hf.settle("o", error.address, happened="found")
-            hf.run_sync(shopping, ["kelp", "dulse"], state_id="o")
-        assert StateStatus.COMPLETED is hf.show("o").header.status
+            client.settle("o", error.address, happened="found")
+            client.run_sync(shopping, ["kelp", "dulse"], state_id="o")
+        assert StateStatus.COMPLETED is client.show("o").header.status
         assert max(executions["kelp"], executions["dulse"]) <= 1
 
 
-def test_the_key_of_a_call_outlives_an_interrupt(hf: Holdfast) -> None:
+def test_the_key_of_a_call_outlives_an_interrupt(client: Limpet) -> None:
     switch["kelp waits"] = True
     with pytest.raises(ExecutionInterrupted):
-        hf.run_sync(order, "kelp", state_id="o", timeout_s=0.2)
+        client.run_sync(order, "kelp", state_id="o", timeout_s=0.2)
     switch.clear()
-    hf.settle("o", again=True)
-    hf.run_sync(order, "kelp", state_id="o")
+    client.settle("o", again=True)
+    client.run_sync(order, "kelp", state_id="o")
     assert (2, 1) == (len(keys), len(set(keys)))
 
 
-def test_on_another_timeline_the_same_address_is_another_call(hf: Holdfast) -> None:
-    hf.run_sync(order, "kelp", state_id="o")
-    asyncio.run(hf.rerun("o", again=True))
-    asyncio.run(hf.rerun("o", at=CHARGE, again=True))
+def test_on_another_timeline_the_same_address_is_another_call(client: Limpet) -> None:
+    client.run_sync(order, "kelp", state_id="o")
+    asyncio.run(client.rerun("o", again=True))
+    asyncio.run(client.rerun("o", at=CHARGE, again=True))
     assert (3, 3) == (len(keys), len(set(keys)))
 
 
 def test_a_call_that_is_unknown_keeps_its_key_in_a_fork(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    fork = hf.fork("o", new_state_id="fork")
+    client = dies(backend, order, "kelp")
+    fork = client.fork("o", new_state_id="fork")
     with pytest.raises(OutcomeUnknown):
-        asyncio.run(hf.resume(fork))
-    assert keys[0] == details(hf, state_id=fork).key
-    hf.settle(fork, again=True)
-    assert "receipt kelp/2" == asyncio.run(hf.resume(fork))[1]
+        asyncio.run(client.resume(fork))
+    assert keys[0] == details(client, state_id=fork).key
+    client.settle(fork, again=True)
+    assert "receipt kelp/2" == asyncio.run(client.resume(fork))[1]
     assert (2, 1) == (len(keys), len(set(keys)))
 
 
-def test_a_call_that_a_fork_makes_itself_has_another_key(hf: Holdfast) -> None:
-    hf.run_sync(order, "kelp", state_id="o")
-    fork = hf.fork("o", CHARGE, again=True)
-    asyncio.run(hf.resume(fork))
+def test_a_call_that_a_fork_makes_itself_has_another_key(client: Limpet) -> None:
+    client.run_sync(order, "kelp", state_id="o")
+    fork = client.fork("o", CHARGE, again=True)
+    asyncio.run(client.resume(fork))
     assert (2, 2) == (len(keys), len(set(keys)))
 
 
 def test_a_probe_in_a_fork_is_given_the_key_that_the_handler_was_given(backend: StateBackend) -> None:
     probed_order = probing(lambda: Happened("found"), is_async=False)
-    hf = dies(backend, probed_order, "kelp")
-    fork = hf.fork("o")
-    assert "found" == asyncio.run(hf.resume(fork, agent=probed_order))[1]
+    client = dies(backend, probed_order, "kelp")
+    fork = client.fork("o")
+    assert "found" == asyncio.run(client.resume(fork, agent=probed_order))[1]
     assert [("kelp", CHARGE, keys[0])] == probed
 
 
@@ -1295,10 +1303,10 @@ def test_a_probe_in_a_fork_is_given_the_key_that_the_handler_was_given(backend: 
 
 
 def test_a_rehearsal_and_a_validation_do_not_execute_it(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
-    hf.settle("o", happened="found")
-    hf.run_sync(order, "kelp", state_id="o")
-    report = asyncio.run(hf.validate("o"))
+    client = dies(backend, order, "kelp")
+    client.settle("o", happened="found")
+    client.run_sync(order, "kelp", state_id="o")
+    report = asyncio.run(client.validate("o"))
     assert 1 == executions["kelp"], report
     loaded = ExecutionState.load_from_state_id("o", backend, replay_mode=ReplayMode.REHEARSAL)
     asyncio.run(ExecutionEvent(order)("kelp", None, loaded))
@@ -1306,15 +1314,15 @@ def test_a_rehearsal_and_a_validation_do_not_execute_it(backend: StateBackend) -
 
 
 def test_running_on_from_before_an_unknown_call_needs_a_word(backend: StateBackend) -> None:
-    hf = dies(backend, order, "kelp")
+    client = dies(backend, order, "kelp")
     with pytest.raises(OnceAgain):
-        asyncio.run(hf.rerun("o"))
+        asyncio.run(client.rerun("o"))
     with pytest.raises(OnceAgain):
-        asyncio.run(hf.rerun("o", at="pack"))
+        asyncio.run(client.rerun("o", at="pack"))
     with pytest.raises(OnceAgain):
-        hf.fork("o", at="pack")
+        client.fork("o", at="pack")
     assert 1 == executions["kelp"]
-    assert "receipt kelp/2" == asyncio.run(hf.rerun("o", at="pack", again=True))[1]
+    assert "receipt kelp/2" == asyncio.run(client.rerun("o", at="pack", again=True))[1]
 
 
 def test_running_on_from_behind_an_unknown_call_in_another_branch_does_not_execute_it(backend: StateBackend) -> None:
@@ -1323,15 +1331,15 @@ def test_running_on_from_behind_an_unknown_call_in_another_branch_does_not_execu
         first = await pack("first")
         return [first, *await asyncio.gather(charge("kelp"), pack("second"))]
 
-    hf = dies(backend, beside)
+    client = dies(backend, beside)
     with pytest.raises((OutcomeUnknown, OnceAgain)):
-        asyncio.run(hf.rerun("o", at="first" if "first" in hf.history("o") else "pack"))
+        asyncio.run(client.rerun("o", at="first" if "first" in client.history("o") else "pack"))
     assert 1 == executions["kelp"]
 
 
 PROGRAM = """
 import os, signal, sys
-from holdfast import Happened, Holdfast, agent, current_event, tool
+from limpet import Happened, Limpet, agent, current_event, tool
 
 def was_charged(amount):
     with open("charges") as file:
@@ -1350,7 +1358,7 @@ async def order(amount: int) -> str:
     return await charge(amount)
 
 if __name__ == "__main__":
-    print(Holdfast("sqlite:///runs.db").run_sync(order, 5, state_id="o"))
+    print(Limpet("sqlite:///runs.db").run_sync(order, 5, state_id="o"))
 """
 
 
@@ -1364,5 +1372,5 @@ def test_a_probe_finds_out_by_the_key_what_a_killed_process_has_done(tmp_path: P
     assert -9 == run("kill").returncode
     assert "found\n" == run().stdout
     assert 1 == len((tmp_path / "charges").read_text().splitlines())
-    with Holdfast(f"sqlite:///{tmp_path}/runs.db") as hf:
-        assert ("happened", "probe") == (details(hf).settled, details(hf).by)
+    with Limpet(f"sqlite:///{tmp_path}/runs.db") as client:
+        assert ("happened", "probe") == (details(client).settled, details(client).by)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from holdfast import (
+from limpet import (
     Encryption,
     ExecutionState,
-    Holdfast,
+    Limpet,
     MemoryArtifactBackend,
     MemoryStateBackend,
     NotEncrypted,
@@ -23,8 +23,8 @@ from holdfast import (
     new_key,
     tool,
 )
-from holdfast.cli.main import commands
-from holdfast.testing import CrashingBackend
+from limpet.cli.main import commands
+from limpet.testing import CrashingBackend
 
 TREASURE = "the treasure lies under the kelp"
 KEY = new_key()
@@ -49,10 +49,10 @@ def stored_bytes(folder: Path) -> bytes:
 
 def test_nothing_of_inputs_results_errors_and_artifacts_is_in_clear(tmp_path: Path) -> None:
     with SQLiteStateBackend(tmp_path / "runs.db") as backend:
-        hf = Holdfast(backend, encryption=Encryption(KEY))
-        result = hf.run_sync(hunt, "under the pier", state_id="x")
+        client = Limpet(backend, encryption=Encryption(KEY))
+        result = client.run_sync(hunt, "under the pier", state_id="x")
         with pytest.raises(LookupError):
-            hf.run_sync(hunt, "nowhere", state_id="y")
+            client.run_sync(hunt, "nowhere", state_id="y")
         state = ExecutionState(state_backend=backend, encryption=Encryption(KEY), state_id="z")
         state.storage.set("treasure key", TREASURE)
         state.storage.set_artifact("map", TREASURE * 100_000)
@@ -60,9 +60,9 @@ def test_nothing_of_inputs_results_errors_and_artifacts_is_in_clear(tmp_path: Pa
     for text in (b"treasure", b"under the pier", b"LookupError", b"hunt::dig"):
         assert text not in found
     with SQLiteStateBackend(tmp_path / "runs.db") as backend:
-        hf = Holdfast(backend, encryption=Encryption(KEY))
-        assert result == hf.run_sync(hunt, "under the pier", state_id="x")
-        assert result == asyncio.run(hf.resume("x", agent=hunt))
+        client = Limpet(backend, encryption=Encryption(KEY))
+        assert result == client.run_sync(hunt, "under the pier", state_id="x")
+        assert result == asyncio.run(client.resume("x", agent=hunt))
         again = ExecutionState.load_from_state_id("z", backend, encryption=Encryption(KEY))
         assert TREASURE == again.storage.get("treasure key")
         assert TREASURE * 100_000 == again.storage.get_artifact("map")
@@ -78,29 +78,29 @@ def test_equal_artifacts_are_stored_once_although_they_are_encrypted() -> None:
 
 def test_a_wrong_key_and_no_key_are_clear_errors(tmp_path: Path) -> None:
     backend = MemoryStateBackend()
-    Holdfast(backend, encryption=Encryption(KEY)).run_sync(hunt, "pier", state_id="x")
+    Limpet(backend, encryption=Encryption(KEY)).run_sync(hunt, "pier", state_id="x")
     with pytest.raises(WrongKey, match=r"Record 1 of state 'x' cannot be decrypted: it needs the key with the id"):
-        Holdfast(backend, encryption=Encryption(OTHER)).history("x")
+        Limpet(backend, encryption=Encryption(OTHER)).history("x")
     with pytest.raises(WrongKey, match="no key is given"):
-        Holdfast(backend).history("x")
-    for hf in (Holdfast(backend), Holdfast(backend, encryption=Encryption(OTHER))):
+        Limpet(backend).history("x")
+    for client in (Limpet(backend), Limpet(backend, encryption=Encryption(OTHER))):
         with pytest.raises(WrongKey):
-            hf.run_sync(hunt, "pier", state_id="x")
+            client.run_sync(hunt, "pier", state_id="x")
         with pytest.raises(WrongKey):
-            hf.collect()
+            client.collect()
 
 
 def test_after_a_rotation_old_states_go_on_with_the_new_key() -> None:
     backend = MemoryStateBackend()
     crashing = CrashingBackend(backend, stop_at=3)
     with pytest.raises(BaseException, match=r".*"):
-        Holdfast(crashing, encryption=Encryption(KEY)).run_sync(hunt, "pier", state_id="x")
+        Limpet(crashing, encryption=Encryption(KEY)).run_sync(hunt, "pier", state_id="x")
     rotated = Encryption([OTHER, KEY])
-    result = Holdfast(backend, encryption=rotated).run_sync(hunt, "pier", state_id="x")
+    result = Limpet(backend, encryption=rotated).run_sync(hunt, "pier", state_id="x")
     assert TREASURE == result["found"]
-    assert result == Holdfast(backend, encryption=rotated).run_sync(hunt, "pier", state_id="x")
+    assert result == Limpet(backend, encryption=rotated).run_sync(hunt, "pier", state_id="x")
     with pytest.raises(WrongKey):
-        Holdfast(backend, encryption=Encryption(OTHER)).history("x")
+        Limpet(backend, encryption=Encryption(OTHER)).history("x")
 
 
 def test_a_rotation_makes_no_drift_of_large_inputs() -> None:
@@ -115,18 +115,18 @@ def test_a_rotation_makes_no_drift_of_large_inputs() -> None:
     backend = MemoryStateBackend()
     crashing = CrashingBackend(backend, stop_at=6)
     with pytest.raises(BaseException, match=r".*"):
-        Holdfast(crashing, encryption=Encryption(KEY)).run_sync(reads, TREASURE * 5000, state_id="x")
+        Limpet(crashing, encryption=Encryption(KEY)).run_sync(reads, TREASURE * 5000, state_id="x")
     assert crashing.is_stopped
-    result = Holdfast(backend, encryption=Encryption([OTHER, KEY])).run_sync(reads, TREASURE * 5000, state_id="x")
+    result = Limpet(backend, encryption=Encryption([OTHER, KEY])).run_sync(reads, TREASURE * 5000, state_id="x")
     assert [160_000, 160_000] == result
 
 
 def test_a_forged_record_in_clear_is_refused() -> None:
     backend = MemoryStateBackend()
-    Holdfast(backend).run_sync(hunt, "pier", state_id="x")
+    Limpet(backend).run_sync(hunt, "pier", state_id="x")
     with pytest.raises(NotEncrypted):
-        Holdfast(backend, encryption=Encryption(KEY)).history("x")
-    accepting = Holdfast(backend, encryption=Encryption(KEY, accept_plain=True))
+        Limpet(backend, encryption=Encryption(KEY)).history("x")
+    accepting = Limpet(backend, encryption=Encryption(KEY, accept_plain=True))
     assert accepting.history("x").has_completed_event("hunt::dig::tool_call")
 
 
@@ -146,12 +146,12 @@ def test_a_snapshot_goes_on_in_a_store_that_was_rotated_since() -> None:
 
 
 def test_the_command_line_uses_the_key_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_KEY", KEY)
+    monkeypatch.setenv("LIMPET_KEY", KEY)
     store = f"sqlite:///{tmp_path}/runs.db"
-    with Holdfast(store) as hf:
-        hf.run_sync(hunt, "pier", state_id="x")
+    with Limpet(store) as client:
+        client.run_sync(hunt, "pier", state_id="x")
     shown = CliRunner().invoke(commands, ["show", "x", "--store", store])
     assert (0, True) == (shown.exit_code, TREASURE in shown.output)
-    monkeypatch.delenv("HOLDFAST_KEY")
+    monkeypatch.delenv("LIMPET_KEY")
     refused = CliRunner().invoke(commands, ["show", "x", "--store", store])
-    assert (4, True) == (refused.exit_code, "HOLDFAST_KEY" in refused.output)
+    assert (4, True) == (refused.exit_code, "LIMPET_KEY" in refused.output)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import (
+from limpet import (
     LLM,
     Agent,
     CheckpointRecord,
@@ -19,8 +19,8 @@ from holdfast import (
     ExecutionResult,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
     LeaseLost,
+    Limpet,
     MemoryStateBackend,
     NotRecorded,
     ReplayMode,
@@ -36,7 +36,7 @@ from holdfast import (
     ValueNotStorable,
     tool,
 )
-from holdfast.model import FORMAT_VERSION
+from limpet.model import FORMAT_VERSION
 
 executions: Counter[str] = Counter()
 switch: dict[str, Any] = {}
@@ -230,8 +230,8 @@ def test_an_agent_of_the_explicit_form_can_be_run(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     runs = Runs()
     assert SimpleOutput(result=2) == asyncio.run(runs.run(SimpleInput(value=1), state_id="runs", store=store))
-    with Holdfast(store) as holdfast:
-        assert SimpleOutput(result=2) == asyncio.run(holdfast.resume("runs"))
+    with Limpet(store) as limpet:
+        assert SimpleOutput(result=2) == asyncio.run(limpet.resume("runs"))
     assert SimpleOutput(result=2) == asyncio.run(AddOne()(SimpleInput(value=1)))
     assert SimpleOutput(result=2) == AddOne().call(SimpleInput(value=1))
     assert Counter(add_one=3) == executions

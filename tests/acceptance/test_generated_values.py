@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from holdfast.codec.values import decode, encode
+from limpet.codec.values import decode, encode
 
 THOROUGH = settings(
     max_examples=1000,

@@ -30,7 +30,7 @@ from acceptance.stopped_runs import (
     work,
 )
 
-from holdfast import (
+from limpet import (
     CheckpointRecord,
     EventBus,
     EventNotice,
@@ -38,10 +38,10 @@ from holdfast import (
     ExecutionInterrupted,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
-    HoldfastError,
     InterruptReason,
     InterruptSignal,
+    Limpet,
+    LimpetError,
     RetryConfig,
     StateBackend,
     StateMetadata,
@@ -72,78 +72,78 @@ def stop_with(*args: Any, **kwargs: Any) -> Any:
 # What is asked for, and what is left.
 
 
-def test_the_reason_who_asked_for_it_and_the_time_are_kept(hf: Holdfast) -> None:
+def test_the_reason_who_asked_for_it_and_the_time_are_kept(client: Limpet) -> None:
     stop = stop_with(InterruptReason.REQUESTED, "It is late.", "Ada")
     began = time.time()
-    error = asyncio.run(interrupted(hf, pipeline(waits), "here", stop=stop))
+    error = asyncio.run(interrupted(client, pipeline(waits), "here", stop=stop))
     assert ("s", "requested", "It is late.", "Ada") == (error.state_id, error.reason, error.message, error.triggered_by)
     assert "State 's' was interrupted by Ada (requested). It is late. Run it again" in str(error)
-    assert isinstance(error, HoldfastError)
-    stopped = require_interrupted(hf)
+    assert isinstance(error, LimpetError)
+    stopped = require_interrupted(client)
     assert {"reason": "requested", "message": "It is late.", "triggered_by": "Ada"} == {
         name: stopped[name] for name in stopped if name != "at"
     }
     assert began <= stopped["at"] <= time.time()
-    saved = hf.checkpoints("s")[-1]
+    saved = client.checkpoints("s")[-1]
     assert stopped == saved.metadata.stopped
     assert began <= saved.saved_at.timestamp() <= time.time()
 
 
-def test_a_reason_may_be_a_word_of_ones_own(hf: Holdfast) -> None:
-    asyncio.run(interrupted(hf, pipeline(waits), "here", stop=stop_with("lunch")))
-    assert "lunch" == require_interrupted(hf, reason="lunch")["reason"]
+def test_a_reason_may_be_a_word_of_ones_own(client: Limpet) -> None:
+    asyncio.run(interrupted(client, pipeline(waits), "here", stop=stop_with("lunch")))
+    assert "lunch" == require_interrupted(client, reason="lunch")["reason"]
 
 
-def test_the_metadata_of_the_run_is_kept(hf: Holdfast) -> None:
+def test_the_metadata_of_the_run_is_kept(client: Limpet) -> None:
     mine = StateMetadata(tags=["demo"], custom_data={"n": 1})
-    asyncio.run(interrupted(hf, pipeline(waits), "here", metadata=mine))
-    metadata = hf.show("s").header.metadata
+    asyncio.run(interrupted(client, pipeline(waits), "here", metadata=mine))
+    metadata = client.show("s").header.metadata
     assert (["demo"], {"n": 1}) == (metadata.tags, metadata.custom_data)
-    assert ["s"] == [header.state_id for header in hf.list_states(status=StateStatus.INTERRUPTED, tags=["demo"])]
+    assert ["s"] == [header.state_id for header in client.list_states(status=StateStatus.INTERRUPTED, tags=["demo"])]
 
 
-def test_without_a_checkpoint_the_status_and_the_reason_are_kept_all_the_same(hf: Holdfast) -> None:
+def test_without_a_checkpoint_the_status_and_the_reason_are_kept_all_the_same(client: Limpet) -> None:
     stop = stop_with("requested", "no mark", save_checkpoint=False)
-    asyncio.run(interrupted(hf, pipeline(waits), "here", stop=stop))
-    header = hf.show("s").header
+    asyncio.run(interrupted(client, pipeline(waits), "here", stop=stop))
+    header = client.show("s").header
     assert (StateStatus.INTERRUPTED, None, "no mark") == (
         header.status,
         header.holder,
         header.metadata.stopped["message"],
     )
-    assert [] == hf.checkpoints("s")
+    assert [] == client.checkpoints("s")
     open_all()
-    assert ["before", "here", "after"] == hf.run_sync(pipeline(waits), None, state_id="s")
+    assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
 
 
-def test_what_was_finished_is_not_executed_again_and_what_was_cut_off_is(hf: Holdfast) -> None:
-    asyncio.run(interrupted(hf, pipeline(waits), "here"))
+def test_what_was_finished_is_not_executed_again_and_what_was_cut_off_is(client: Limpet) -> None:
+    asyncio.run(interrupted(client, pipeline(waits), "here"))
     assert {"pipeline::agent_call": "interrupted", "pipeline::work::tool_call": "completed", WAIT: "interrupted"} == (
-        statuses(hf)
+        statuses(client)
     )
     open_all()
-    assert ["before", "here", "after"] == asyncio.run(hf.resume("s", agent=pipeline(waits)))
+    assert ["before", "here", "after"] == asyncio.run(client.resume("s", agent=pipeline(waits)))
     assert {"before": 1, "here": 2, "after": 1} == executions
-    assert (StateStatus.COMPLETED, {}) == (hf.show("s").header.status, hf.show("s").header.metadata.stopped)
+    assert (StateStatus.COMPLETED, {}) == (client.show("s").header.status, client.show("s").header.metadata.stopped)
 
 
-def test_a_run_can_be_interrupted_again_and_again(hf: Holdfast) -> None:
+def test_a_run_can_be_interrupted_again_and_again(client: Limpet) -> None:
     for number in (1, 2, 3):
-        asyncio.run(interrupted(hf, pipeline(waits), "here"))
-        require_interrupted(hf)
+        asyncio.run(interrupted(client, pipeline(waits), "here"))
+        require_interrupted(client)
         assert {"before": 1, "here": number} == executions
-    assert 3 == len(hf.checkpoints("s"))
+    assert 3 == len(client.checkpoints("s"))
     open_all()
-    assert ["before", "here", "after"] == hf.run_sync(pipeline(waits), None, state_id="s")
+    assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
 
 
-def test_observers_are_told(hf: Holdfast) -> None:
+def test_observers_are_told(client: Limpet) -> None:
     notices: list[EventNotice] = []
 
     async def main() -> None:
         bus = EventBus()
         bus.subscribe(notices.append)
-        await interrupted(hf, pipeline(waits), "here", event_bus=bus)
+        await interrupted(client, pipeline(waits), "here", event_bus=bus)
 
     asyncio.run(main())
     assert (ExecutionStatus.INTERRUPTED, WAIT) in [(notice.status, notice.address) for notice in notices]
@@ -152,27 +152,27 @@ def test_observers_are_told(hf: Holdfast) -> None:
 # Who asks for it, and when.
 
 
-def test_it_can_be_asked_for_from_another_thread(hf: Holdfast) -> None:
+def test_it_can_be_asked_for_from_another_thread(client: Limpet) -> None:
     def from_a_thread(state: ExecutionState) -> None:
         thread = threading.Thread(target=state.request_interrupt, args=("requested", "from a thread"))
         thread.start()
         thread.join()
 
-    asyncio.run(interrupted(hf, pipeline(waits), "here", stop=from_a_thread))
-    assert "from a thread" == require_interrupted(hf)["message"]
+    asyncio.run(interrupted(client, pipeline(waits), "here", stop=from_a_thread))
+    assert "from a thread" == require_interrupted(client)["message"]
 
 
-def test_the_first_wish_counts(hf: Holdfast) -> None:
+def test_the_first_wish_counts(client: Limpet) -> None:
     def twice(state: ExecutionState) -> None:
         state.request_interrupt("requested", "first")
         state.request_interrupt("other", "second")
 
-    asyncio.run(interrupted(hf, pipeline(waits), "here", stop=twice))
-    assert "first" == require_interrupted(hf)["message"]
-    assert 1 == len(hf.checkpoints("s"))
+    asyncio.run(interrupted(client, pipeline(waits), "here", stop=twice))
+    assert "first" == require_interrupted(client)["message"]
+    assert 1 == len(client.checkpoints("s"))
 
 
-def test_asking_again_while_it_is_being_stopped_does_not_disturb_the_cleaning_up(hf: Holdfast) -> None:
+def test_asking_again_while_it_is_being_stopped_does_not_disturb_the_cleaning_up(client: Limpet) -> None:
     async def body(state: ExecutionState) -> None:
         try:
             await stay("here")
@@ -182,39 +182,39 @@ def test_asking_again_while_it_is_being_stopped_does_not_disturb_the_cleaning_up
                 await asyncio.sleep(0)
             cleaned.append("all")
 
-    asyncio.run(interrupted(hf, pipeline(body), "here"))
-    require_interrupted(hf)
+    asyncio.run(interrupted(client, pipeline(body), "here"))
+    require_interrupted(client)
     assert ["here", "all"] == cleaned
 
 
-def test_asking_for_it_after_the_end_changes_nothing(hf: Holdfast) -> None:
+def test_asking_for_it_after_the_end_changes_nothing(client: Limpet) -> None:
     async def main() -> None:
         open_all()
-        await hf.run(pipeline(waits), None, state_id="s")
+        await client.run(pipeline(waits), None, state_id="s")
         states["s"].request_interrupt()
         await asyncio.sleep(0)
 
     asyncio.run(main())
     states["s"].request_interrupt()
-    header = hf.show("s").header
+    header = client.show("s").header
     assert (StateStatus.COMPLETED, {}) == (header.status, header.metadata.stopped)
-    assert [] == hf.checkpoints("s")
-    assert ["before", "here", "after"] == hf.run_sync(pipeline(waits), None, state_id="s")
+    assert [] == client.checkpoints("s")
+    assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
 
 
-def test_asking_for_it_after_a_failure_changes_nothing(hf: Holdfast) -> None:
+def test_asking_for_it_after_a_failure_changes_nothing(client: Limpet) -> None:
     async def fails(state: ExecutionState) -> None:
         raise LookupError("no")
 
     with pytest.raises(LookupError):
-        hf.run_sync(pipeline(fails), None, state_id="s")
+        client.run_sync(pipeline(fails), None, state_id="s")
     states["s"].request_interrupt()
-    assert StateStatus.FAILED is hf.show("s").header.status
+    assert StateStatus.FAILED is client.show("s").header.status
     with pytest.raises(LookupError):
-        hf.run_sync(pipeline(fails), None, state_id="s")
+        client.run_sync(pipeline(fails), None, state_id="s")
 
 
-def test_a_handler_that_asks_for_it_and_returns_has_its_result_recorded(hf: Holdfast) -> None:
+def test_a_handler_that_asks_for_it_and_returns_has_its_result_recorded(client: Limpet) -> None:
     async def handler(data: str, context: Any, state: ExecutionState) -> str:
         executions["asks"] += 1
         state.request_interrupt("requested", "enough")
@@ -226,15 +226,15 @@ def test_a_handler_that_asks_for_it_and_returns_has_its_result_recorded(hf: Hold
         return [await asks("this"), await work("after")]
 
     with pytest.raises(ExecutionInterrupted, match="enough"):
-        hf.run_sync(pipeline(body), None, state_id="s")
-    require_interrupted(hf)
-    assert "this done" == hf.history("s").get_event_result("pipeline::asks::tool_call")
+        client.run_sync(pipeline(body), None, state_id="s")
+    require_interrupted(client)
+    assert "this done" == client.history("s").get_event_result("pipeline::asks::tool_call")
     assert 0 == executions["after"]
-    assert ["this done", "after"] == hf.run_sync(pipeline(body), None, state_id="s")
+    assert ["this done", "after"] == client.run_sync(pipeline(body), None, state_id="s")
     assert {"asks": 1, "after": 1} == executions
 
 
-def test_a_plain_handler_that_asks_for_it_and_returns_has_its_result_recorded(hf: Holdfast) -> None:
+def test_a_plain_handler_that_asks_for_it_and_returns_has_its_result_recorded(client: Limpet) -> None:
     def handler(data: str, context: Any, state: ExecutionState) -> str:
         executions["asks"] += 1
         state.request_interrupt()
@@ -246,13 +246,13 @@ def test_a_plain_handler_that_asks_for_it_and_returns_has_its_result_recorded(hf
         return [await asks("this"), await work("after")]
 
     with pytest.raises(ExecutionInterrupted):
-        hf.run_sync(pipeline(body), None, state_id="s")
-    require_interrupted(hf)
+        client.run_sync(pipeline(body), None, state_id="s")
+    require_interrupted(client)
     assert 0 == executions["after"]
-    assert ["this done", "after"] == hf.run_sync(pipeline(body), None, state_id="s")
+    assert ["this done", "after"] == client.run_sync(pipeline(body), None, state_id="s")
 
 
-def test_a_plain_handler_that_asks_for_it_and_goes_on_is_given_up(hf: Holdfast) -> None:
+def test_a_plain_handler_that_asks_for_it_and_goes_on_is_given_up(client: Limpet) -> None:
     def handler(data: str, context: Any, state: ExecutionState) -> str:
         executions["asks"] += 1
         if executions["asks"] == 1:
@@ -267,17 +267,17 @@ def test_a_plain_handler_that_asks_for_it_and_goes_on_is_given_up(hf: Holdfast) 
 
     async def main() -> None:
         with pytest.raises(ExecutionInterrupted):
-            await ended(asyncio.create_task(hf.run(pipeline(body), None, state_id="s")))
+            await ended(asyncio.create_task(client.run(pipeline(body), None, state_id="s")))
 
     asyncio.run(main())
-    require_interrupted(hf)
-    assert "interrupted" == statuses(hf)["pipeline::asks::tool_call"]
+    require_interrupted(client)
+    assert "interrupted" == statuses(client)["pipeline::asks::tool_call"]
     let_threads_go_on()
-    assert "this" == hf.run_sync(pipeline(body), None, state_id="s")
+    assert "this" == client.run_sync(pipeline(body), None, state_id="s")
     assert 2 == executions["asks"]
 
 
-def test_a_handler_that_asks_for_it_and_awaits_is_stopped_there(hf: Holdfast) -> None:
+def test_a_handler_that_asks_for_it_and_awaits_is_stopped_there(client: Limpet) -> None:
     async def handler(data: str, context: Any, state: ExecutionState) -> str:
         executions["asks"] += 1
         if executions["asks"] == 1:
@@ -291,13 +291,13 @@ def test_a_handler_that_asks_for_it_and_awaits_is_stopped_there(hf: Holdfast) ->
         return await asks("this")
 
     with pytest.raises(ExecutionInterrupted):
-        hf.run_sync(pipeline(body), None, state_id="s")
-    require_interrupted(hf)
+        client.run_sync(pipeline(body), None, state_id="s")
+    require_interrupted(client)
     assert ["here"] == cleaned
-    assert "this" == hf.run_sync(pipeline(body), None, state_id="s")
+    assert "this" == client.run_sync(pipeline(body), None, state_id="s")
 
 
-def test_an_agent_that_asks_for_it_before_its_first_event_executes_none(hf: Holdfast) -> None:
+def test_an_agent_that_asks_for_it_before_its_first_event_executes_none(client: Limpet) -> None:
     async def body(state: ExecutionState) -> str:
         if not executions["asked"]:
             executions["asked"] += 1
@@ -305,20 +305,20 @@ def test_an_agent_that_asks_for_it_before_its_first_event_executes_none(hf: Hold
         return await work("first")
 
     with pytest.raises(ExecutionInterrupted):
-        hf.run_sync(pipeline(body), None, state_id="s")
-    require_interrupted(hf)
+        client.run_sync(pipeline(body), None, state_id="s")
+    require_interrupted(client)
     assert 0 == executions["first"]
-    assert "first" == hf.run_sync(pipeline(body), None, state_id="s")
+    assert "first" == client.run_sync(pipeline(body), None, state_id="s")
 
 
-def test_of_several_runs_in_one_loop_only_the_one_that_is_meant_is_stopped(hf: Holdfast) -> None:
+def test_of_several_runs_in_one_loop_only_the_one_that_is_meant_is_stopped(client: Limpet) -> None:
     names = [f"s{number}" for number in range(5)]
 
     async def body(state: ExecutionState) -> list[str]:
         return list(await asyncio.gather(*(wait_at(f"{state.state_id} {branch}") for branch in "ab")))
 
     async def main() -> list[Any]:
-        runs = [asyncio.create_task(hf.run(pipeline(body), None, state_id=name)) for name in names]
+        runs = [asyncio.create_task(client.run(pipeline(body), None, state_id=name)) for name in names]
         await until(*(f"{name} {branch}" for name in names for branch in "ab"))
         states["s2"].request_interrupt()
         with pytest.raises(ExecutionInterrupted):
@@ -328,7 +328,7 @@ def test_of_several_runs_in_one_loop_only_the_one_that_is_meant_is_stopped(hf: H
 
     async def interrupt_the_rest(runs: list[asyncio.Task[Any]]) -> list[Any]:
         for name in ("s0", "s1", "s3", "s4"):
-            assert StateStatus.RUNNING is hf.show(name).header.status
+            assert StateStatus.RUNNING is client.show(name).header.status
             states[name].request_interrupt("requested", name)
         return await asyncio.gather(*runs, return_exceptions=True)
 
@@ -337,12 +337,14 @@ def test_of_several_runs_in_one_loop_only_the_one_that_is_meant_is_stopped(hf: H
     assert {1} == set(executions.values())
 
 
-def test_a_run_beside_one_that_is_stopped_comes_to_its_end(hf: Holdfast) -> None:
+def test_a_run_beside_one_that_is_stopped_comes_to_its_end(client: Limpet) -> None:
     async def body(state: ExecutionState) -> str:
         return await wait_at(state.state_id)
 
     async def main() -> list[str]:
-        stopped, other = (asyncio.create_task(hf.run(pipeline(body), None, state_id=name)) for name in ("s", "other"))
+        stopped, other = (
+            asyncio.create_task(client.run(pipeline(body), None, state_id=name)) for name in ("s", "other")
+        )
         await until("s", "other")
         states["s"].request_interrupt()
         with pytest.raises(ExecutionInterrupted):
@@ -351,24 +353,24 @@ def test_a_run_beside_one_that_is_stopped_comes_to_its_end(hf: Holdfast) -> None
         with pytest.raises(ExecutionInterrupted):
             await other
         open_all()
-        return [await hf.run(pipeline(body), None, state_id=name) for name in ("s", "other")]
+        return [await client.run(pipeline(body), None, state_id=name) for name in ("s", "other")]
 
     assert ["s", "other"] == asyncio.run(main())
 
 
-def test_a_run_inside_a_run_is_stopped_with_it(hf: Holdfast) -> None:
+def test_a_run_inside_a_run_is_stopped_with_it(client: Limpet) -> None:
     @tool
     async def runs_another() -> list[str]:
-        return await hf.run(pipeline(waits, name="another"), None, state_id="inner")
+        return await client.run(pipeline(waits, name="another"), None, state_id="inner")
 
     async def body(state: ExecutionState) -> list[str]:
         return await runs_another()
 
-    asyncio.run(interrupted(hf, pipeline(body), "here"))
-    require_interrupted(hf)
-    require_interrupted(hf, "inner", reason="cancelled")
+    asyncio.run(interrupted(client, pipeline(body), "here"))
+    require_interrupted(client)
+    require_interrupted(client, "inner", reason="cancelled")
     open_all()
-    assert ["before", "here", "after"] == hf.run_sync(pipeline(body), None, state_id="s")
+    assert ["before", "here", "after"] == client.run_sync(pipeline(body), None, state_id="s")
     assert {"before": 1, "here": 2, "after": 1} == executions
 
 
@@ -377,7 +379,7 @@ def test_a_run_inside_a_run_is_stopped_with_it(hf: Holdfast) -> None:
 
 @pytest.mark.parametrize("stop_in", ["backoff", "backoff of an agent"])
 def test_a_run_in_backoff_is_stopped_at_once_and_goes_on_with_the_remaining_attempts(
-    hf: Holdfast, stop_in: str
+    client: Limpet, stop_in: str
 ) -> None:
     config = RetryConfig(max_attempts=3, initial_delay=3600, max_delay=3600, jitter=False)
     quick = RetryConfig(max_attempts=3, initial_delay=0)
@@ -400,7 +402,7 @@ def test_a_run_in_backoff_is_stopped_at_once_and_goes_on_with_the_remaining_atte
     async def main() -> None:
         bus = EventBus()
         bus.subscribe(notices.append)
-        running = asyncio.create_task(hf.run(pipeline(body), None, state_id="s", event_bus=bus))
+        running = asyncio.create_task(client.run(pipeline(body), None, state_id="s", event_bus=bus))
         async with asyncio.timeout(20):
             while not any(notice.status is ExecutionStatus.RETRYING for notice in notices):
                 await asyncio.sleep(0)
@@ -411,16 +413,16 @@ def test_a_run_in_backoff_is_stopped_at_once_and_goes_on_with_the_remaining_atte
         assert AT_MOST_S > time.perf_counter() - asked
 
     asyncio.run(main())
-    require_interrupted(hf)
+    require_interrupted(client)
     address = f"pipeline::{'fails::tool' if stop_in == 'backoff' else 'fails_itself::agent'}_call"
-    record = hf.history("s")[address]
+    record = client.history("s")[address]
     assert (ExecutionStatus.INTERRUPTED, 2) == (record.status, record.attempt)
     assert record.details is not None
     assert 3600 == record.details.delay_s
     assert 1 == executions["fails"]
 
 
-def test_a_retry_that_was_interrupted_is_made_and_no_attempt_more(hf: Holdfast) -> None:
+def test_a_retry_that_was_interrupted_is_made_and_no_attempt_more(client: Limpet) -> None:
     config = RetryConfig(max_attempts=3, initial_delay=0.01, jitter=False)
 
     @tool(retry_config=config)
@@ -433,21 +435,21 @@ def test_a_retry_that_was_interrupted_is_made_and_no_attempt_more(hf: Holdfast) 
     async def body(state: ExecutionState) -> None:
         await fails()
 
-    asyncio.run(interrupted(hf, pipeline(body), "here"))
+    asyncio.run(interrupted(client, pipeline(body), "here"))
     open_all()
     with pytest.raises(ConnectionError):
-        hf.run_sync(pipeline(body), None, state_id="s")
+        client.run_sync(pipeline(body), None, state_id="s")
     # The second attempt was cut off, and was made again.
     assert 4 == executions["fails"]
-    assert 3 == hf.history("s")["pipeline::fails::tool_call"].attempt
+    assert 3 == client.history("s")["pipeline::fails::tool_call"].attempt
 
 
 # Cancelling, by the program itself.
 
 
-def test_cancelling_the_task_that_awaits_a_run_leaves_it_as_interrupted(hf: Holdfast) -> None:
+def test_cancelling_the_task_that_awaits_a_run_leaves_it_as_interrupted(client: Limpet) -> None:
     async def main() -> None:
-        running = asyncio.create_task(hf.run(pipeline(waits), None, state_id="s"))
+        running = asyncio.create_task(client.run(pipeline(waits), None, state_id="s"))
         await until("here")
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -455,15 +457,17 @@ def test_cancelling_the_task_that_awaits_a_run_leaves_it_as_interrupted(hf: Hold
         assert running.cancelled()
 
     asyncio.run(main())
-    assert "The task that awaited it was cancelled." == require_interrupted(hf, reason="cancelled")["message"]
-    assert "cancelled" == statuses(hf)[WAIT]
+    assert "The task that awaited it was cancelled." == require_interrupted(client, reason="cancelled")["message"]
+    assert "cancelled" == statuses(client)[WAIT]
     open_all()
-    assert ["before", "here", "after"] == hf.run_sync(pipeline(waits), None, state_id="s")
+    assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
     assert {"before": 1, "here": 2, "after": 1} == executions
 
 
 @pytest.mark.parametrize("is_graceful", [True, False])
-def test_cancelling_the_task_that_awaits_a_run_which_is_being_stopped_ends_it(hf: Holdfast, is_graceful: bool) -> None:
+def test_cancelling_the_task_that_awaits_a_run_which_is_being_stopped_ends_it(
+    client: Limpet, is_graceful: bool
+) -> None:
     async def body(state: ExecutionState) -> str:
         try:
             return await wait_at("here")
@@ -473,7 +477,7 @@ def test_cancelling_the_task_that_awaits_a_run_which_is_being_stopped_ends_it(hf
             cleaned.append("all")
 
     async def main() -> None:
-        running = asyncio.create_task(hf.run(pipeline(body), None, state_id="s"))
+        running = asyncio.create_task(client.run(pipeline(body), None, state_id="s"))
         await until("here")
         if is_graceful:
             states["s"].set_interrupt_checker(lambda: InterruptSignal("lunch", is_graceful=True))
@@ -487,33 +491,33 @@ def test_cancelling_the_task_that_awaits_a_run_which_is_being_stopped_ends_it(hf
             await ended(running)
 
     asyncio.run(main())
-    header = hf.show("s").header
+    header = client.show("s").header
     assert (StateStatus.INTERRUPTED, None) == (header.status, header.holder)
     assert header.metadata.stopped["reason"] in ("lunch", "cancelled")
     open_all()
-    assert "here" == hf.run_sync(pipeline(body), None, state_id="s")
+    assert "here" == client.run_sync(pipeline(body), None, state_id="s")
 
 
-def test_a_timeout_around_a_run_is_the_timeout_of_whoever_set_it(hf: Holdfast) -> None:
+def test_a_timeout_around_a_run_is_the_timeout_of_whoever_set_it(client: Limpet) -> None:
     async def main() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await hf.run(pipeline(waits), None, state_id="s")
+                await client.run(pipeline(waits), None, state_id="s")
         task = asyncio.current_task()
         assert task is not None
         assert 0 == task.cancelling()
         await asyncio.sleep(0)
 
     asyncio.run(main())
-    require_interrupted(hf, reason="cancelled")
+    require_interrupted(client, reason="cancelled")
     open_all()
-    assert ["before", "here", "after"] == hf.run_sync(pipeline(waits), None, state_id="s")
+    assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("raised_in", ["the agent", "a tool", "a task"])
 def test_a_program_that_is_told_to_end_leaves_its_run_as_interrupted(
-    hf: Holdfast, error: type[BaseException], raised_in: str
+    client: Limpet, error: type[BaseException], raised_in: str
 ) -> None:
     @tool
     async def ends() -> str:
@@ -529,15 +533,15 @@ def test_a_program_that_is_told_to_end_leaves_its_run_as_interrupted(
         return [first, (await asyncio.gather(ends()))[0] if raised_in == "a task" else await ends()]
 
     with pytest.raises(error):
-        hf.run_sync(pipeline(body), None, state_id="s")
-    require_interrupted(hf, reason="cancelled")
-    assert ["before", "ended"] == hf.run_sync(pipeline(body), None, state_id="s")
+        client.run_sync(pipeline(body), None, state_id="s")
+    require_interrupted(client, reason="cancelled")
+    assert ["before", "ended"] == client.run_sync(pipeline(body), None, state_id="s")
     assert {"before": 1, "ends": 2} == executions
 
 
 @pytest.mark.parametrize("how", ["timeout", "wait_for", "cancel", "sibling"])
 def test_a_call_that_the_code_itself_cancels_is_recorded_as_cancelled_and_executed_when_run_again(
-    hf: Holdfast, how: str
+    client: Limpet, how: str
 ) -> None:
     @tool
     async def breaks() -> None:
@@ -567,15 +571,15 @@ def test_a_call_that_the_code_itself_cancels_is_recorded_as_cancelled_and_execut
         return await wait_at("here")
 
     with pytest.raises((TimeoutError, ExceptionGroup, asyncio.CancelledError)):
-        hf.run_sync(pipeline(body), None, state_id="s")
-    assert "cancelled" in statuses(hf).values()
+        client.run_sync(pipeline(body), None, state_id="s")
+    assert "cancelled" in statuses(client).values()
     assert ["here"] == cleaned
     open_all()
-    assert "here" == hf.run_sync(pipeline(body), None, state_id="s")
+    assert "here" == client.run_sync(pipeline(body), None, state_id="s")
     assert 2 == executions["here"]
 
 
-def test_code_that_goes_on_after_cancelling_a_call_completes(hf: Holdfast) -> None:
+def test_code_that_goes_on_after_cancelling_a_call_completes(client: Limpet) -> None:
     async def body(state: ExecutionState) -> list[str]:
         try:
             async with asyncio.timeout(0.05):
@@ -584,20 +588,20 @@ def test_code_that_goes_on_after_cancelling_a_call_completes(hf: Holdfast) -> No
             first = "too slow"
         return [first, await work("after")]
 
-    assert ["too slow", "after"] == hf.run_sync(pipeline(body), None, state_id="s")
-    assert "cancelled" == statuses(hf)[WAIT]
-    assert ["too slow", "after"] == hf.run_sync(pipeline(body), None, state_id="s")
+    assert ["too slow", "after"] == client.run_sync(pipeline(body), None, state_id="s")
+    assert "cancelled" == statuses(client)[WAIT]
+    assert ["too slow", "after"] == client.run_sync(pipeline(body), None, state_id="s")
     assert {"here": 1, "after": 1} == executions
 
 
-def test_tasks_of_a_run_that_is_cancelled_end_with_it(hf: Holdfast) -> None:
+def test_tasks_of_a_run_that_is_cancelled_end_with_it(client: Limpet) -> None:
     async def body(state: ExecutionState) -> None:
         task = asyncio.create_task(wait_at("beside"))
         await stay("here")
         await task
 
     async def main() -> None:
-        running = asyncio.create_task(hf.run(pipeline(body), None, state_id="s"))
+        running = asyncio.create_task(client.run(pipeline(body), None, state_id="s"))
         await until("here", "beside")
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -605,8 +609,8 @@ def test_tasks_of_a_run_that_is_cancelled_end_with_it(hf: Holdfast) -> None:
         assert ["beside", "here"] == sorted(cleaned)
 
     asyncio.run(main())
-    require_interrupted(hf, reason="cancelled")
-    assert {"pipeline::agent_call": "cancelled", WAIT: "cancelled"} == statuses(hf)
+    require_interrupted(client, reason="cancelled")
+    assert {"pipeline::agent_call": "cancelled", WAIT: "cancelled"} == statuses(client)
 
 
 # What a run has opened.
@@ -623,7 +627,9 @@ async def numbers(name: str) -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("stop", ["interrupt", "cancel"])
 @pytest.mark.parametrize("opened_in", ["the agent", "a tool", "a task"])
-def test_generators_that_a_run_has_opened_are_closed_before_it_returns(hf: Holdfast, opened_in: str, stop: str) -> None:
+def test_generators_that_a_run_has_opened_are_closed_before_it_returns(
+    client: Limpet, opened_in: str, stop: str
+) -> None:
     kept: list[AsyncIterator[int]] = []
 
     async def opens() -> None:
@@ -643,7 +649,7 @@ def test_generators_that_a_run_has_opened_are_closed_before_it_returns(hf: Holdf
                 await asyncio.gather(opens())
 
     async def main() -> None:
-        running = asyncio.create_task(hf.run(pipeline(body), None, state_id="s"))
+        running = asyncio.create_task(client.run(pipeline(body), None, state_id="s"))
         await until("here")
         if stop == "cancel":
             running.cancel()
@@ -654,10 +660,10 @@ def test_generators_that_a_run_has_opened_are_closed_before_it_returns(hf: Holdf
         assert "stream" in cleaned
 
     asyncio.run(main())
-    require_interrupted(hf, reason="requested" if stop == "interrupt" else "cancelled")
+    require_interrupted(client, reason="requested" if stop == "interrupt" else "cancelled")
 
 
-def test_a_generator_that_is_closed_executes_no_tool(hf: Holdfast) -> None:
+def test_a_generator_that_is_closed_executes_no_tool(client: Limpet) -> None:
     kept: list[AsyncIterator[int]] = []
 
     async def stream() -> AsyncIterator[int]:
@@ -672,14 +678,14 @@ def test_a_generator_that_is_closed_executes_no_tool(hf: Holdfast) -> None:
         await anext(kept[0])
         await stay("here")
 
-    asyncio.run(interrupted(hf, pipeline(body), "here"))
-    require_interrupted(hf)
+    asyncio.run(interrupted(client, pipeline(body), "here"))
+    require_interrupted(client)
     assert ["here", "stream"] == cleaned
     assert 0 == executions["too late"]
 
 
 def test_a_generator_that_fails_to_close_does_not_stop_the_stopping(
-    hf: Holdfast, caplog: pytest.LogCaptureFixture
+    client: Limpet, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept: list[AsyncIterator[int]] = []
 
@@ -694,23 +700,23 @@ def test_a_generator_that_fails_to_close_does_not_stop_the_stopping(
         await anext(kept[0])
         await stay("here")
 
-    asyncio.run(interrupted(hf, pipeline(body), "here"))
-    require_interrupted(hf)
+    asyncio.run(interrupted(client, pipeline(body), "here"))
+    require_interrupted(client)
     assert "could not be closed" in caplog.text
 
 
-def test_generators_of_the_program_around_the_run_stay_open(hf: Holdfast) -> None:
+def test_generators_of_the_program_around_the_run_stay_open(client: Limpet) -> None:
     async def main() -> list[int]:
         mine = numbers("mine")
         found = [await anext(mine)]
-        await interrupted(hf, pipeline(waits), "here")
+        await interrupted(client, pipeline(waits), "here")
         assert "mine" not in cleaned
         return found + [number async for number in mine]
 
     assert [0, 1, 2] == asyncio.run(main())
 
 
-def test_context_managers_that_a_run_has_entered_are_left(hf: Holdfast) -> None:
+def test_context_managers_that_a_run_has_entered_are_left(client: Limpet) -> None:
     @asynccontextmanager
     async def connection() -> AsyncIterator[str]:
         try:
@@ -723,12 +729,12 @@ def test_context_managers_that_a_run_has_entered_are_left(hf: Holdfast) -> None:
         async with connection():
             await wait_at("here")
 
-    asyncio.run(interrupted(hf, pipeline(body), "here"))
+    asyncio.run(interrupted(client, pipeline(body), "here"))
     assert ["here", "connection"] == cleaned
 
 
 def test_a_task_that_ignores_everything_is_left_behind_and_reported(
-    hf: Holdfast, caplog: pytest.LogCaptureFixture
+    client: Limpet, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def ignores() -> None:
         while "ignored" not in cleaned:
@@ -743,7 +749,7 @@ def test_a_task_that_ignores_everything_is_left_behind_and_reported(
         await task
 
     async def main() -> None:
-        running = asyncio.create_task(hf.run(pipeline(body), None, state_id="s"))
+        running = asyncio.create_task(client.run(pipeline(body), None, state_id="s"))
         await until("here")
         states["s"].request_interrupt()
         with pytest.raises(ExecutionInterrupted):
@@ -751,7 +757,7 @@ def test_a_task_that_ignores_everything_is_left_behind_and_reported(
         cleaned.append("ignored")
 
     asyncio.run(main())
-    require_interrupted(hf)
+    require_interrupted(client)
     assert "ignores its cancellation, and is left behind" in caplog.text
 
 
@@ -765,7 +771,9 @@ async def in_events(state: ExecutionState) -> list[Any]:
 EVENTS = [(work, "before"), (wait_at, "here"), (work, "after")]
 
 
-def test_an_event_that_is_interrupted_raises_and_so_does_every_further_one(hf: Holdfast, backend: StateBackend) -> None:
+def test_an_event_that_is_interrupted_raises_and_so_does_every_further_one(
+    client: Limpet, backend: StateBackend
+) -> None:
     async def main() -> ExecutionState:
         state = ExecutionState(state_backend=backend, state_id="s")
         event = ExecutionEvent(wait_at)
@@ -783,16 +791,16 @@ def test_an_event_that_is_interrupted_raises_and_so_does_every_further_one(hf: H
         return state
 
     asyncio.run(main())
-    require_interrupted(hf)
+    require_interrupted(client)
     assert 0 == executions["after"]
-    assert 1 == len(hf.checkpoints("s"))
+    assert 1 == len(client.checkpoints("s"))
     open_all()
     loaded = ExecutionState.load_from_state_id("s", backend)
     assert ["before", "here", "after"] == asyncio.run(in_events(loaded))
     assert {"before": 1, "here": 2, "after": 1} == executions
 
 
-def test_an_interrupt_between_two_events_stops_the_second(hf: Holdfast, backend: StateBackend) -> None:
+def test_an_interrupt_between_two_events_stops_the_second(client: Limpet, backend: StateBackend) -> None:
     async def main() -> None:
         state = ExecutionState(state_backend=backend, state_id="s")
         await ExecutionEvent(work)("before", None, state)
@@ -805,28 +813,28 @@ def test_an_interrupt_between_two_events_stops_the_second(hf: Holdfast, backend:
         await asyncio.sleep(0)
 
     asyncio.run(main())
-    require_interrupted(hf)
+    require_interrupted(client)
     assert {"before": 1} == executions
 
 
 def test_an_interrupt_before_the_first_event_leaves_a_state_that_can_be_loaded(
-    hf: Holdfast, backend: StateBackend
+    client: Limpet, backend: StateBackend
 ) -> None:
     state = ExecutionState(state_backend=backend, state_id="s")
     state.request_interrupt("requested", "not yet")
     with pytest.raises(ExecutionInterrupted, match="not yet"):
         asyncio.run(ExecutionEvent(work)("first", None, state))
-    require_interrupted(hf)
+    require_interrupted(client)
     assert {} == executions
     loaded = ExecutionState.load_from_state_id("s", backend)
     assert "first" == asyncio.run(ExecutionEvent(work)("first", None, loaded)).result
 
 
-def test_an_idle_state_is_interrupted_by_its_id_at_its_next_event(hf: Holdfast, backend: StateBackend) -> None:
+def test_an_idle_state_is_interrupted_by_its_id_at_its_next_event(client: Limpet, backend: StateBackend) -> None:
     async def main() -> None:
         state = ExecutionState(state_backend=backend, state_id="s")
         await ExecutionEvent(work)("before", None, state)
-        assert hf.interrupt("s", "enough")
+        assert client.interrupt("s", "enough")
         async with asyncio.timeout(20):
             while True:
                 await ExecutionEvent(work)("more", None, state)
@@ -834,12 +842,12 @@ def test_an_idle_state_is_interrupted_by_its_id_at_its_next_event(hf: Holdfast, 
 
     with pytest.raises(ExecutionInterrupted, match="enough"):
         asyncio.run(main())
-    require_interrupted(hf)
+    require_interrupted(client)
     assert 1 == executions["before"]
 
 
 def test_events_side_by_side_are_all_interrupted_and_one_checkpoint_is_left(
-    hf: Holdfast, backend: StateBackend
+    client: Limpet, backend: StateBackend
 ) -> None:
     names = ["a", "b", "c"]
 
@@ -853,12 +861,12 @@ def test_events_side_by_side_are_all_interrupted_and_one_checkpoint_is_left(
 
     errors = asyncio.run(main())
     assert [ExecutionInterrupted] * 3 == [type(error) for error in errors]
-    require_interrupted(hf)
-    assert {f"wait_at[{name}]::tool_call": "interrupted" for name in names} == statuses(hf)
-    assert 1 == len([record for record in hf.history("s") if isinstance(record, CheckpointRecord)])
+    require_interrupted(client)
+    assert {f"wait_at[{name}]::tool_call": "interrupted" for name in names} == statuses(client)
+    assert 1 == len([record for record in client.history("s") if isinstance(record, CheckpointRecord)])
 
 
-def test_an_agent_of_the_explicit_form_is_stopped_inside(hf: Holdfast, backend: StateBackend) -> None:
+def test_an_agent_of_the_explicit_form_is_stopped_inside(client: Limpet, backend: StateBackend) -> None:
     async def body(state: ExecutionState) -> list[Any]:
         try:
             return await in_events(state)
@@ -876,14 +884,14 @@ def test_an_agent_of_the_explicit_form_is_stopped_inside(hf: Holdfast, backend: 
             await running
 
     asyncio.run(stopped())
-    require_interrupted(hf)
+    require_interrupted(client)
     open_all()
     loaded = ExecutionState.load_from_state_id("s", backend)
     assert ["before", "here", "after"] == asyncio.run(main(loaded))
     assert {"before": 1, "here": 2, "after": 1} == executions
 
 
-def test_cancelling_one_event_says_nothing_of_the_state(hf: Holdfast, backend: StateBackend) -> None:
+def test_cancelling_one_event_says_nothing_of_the_state(client: Limpet, backend: StateBackend) -> None:
     async def main() -> None:
         state = ExecutionState(state_backend=backend, state_id="s")
         running = asyncio.create_task(ExecutionEvent(wait_at)("here", None, state))
@@ -895,10 +903,10 @@ def test_cancelling_one_event_says_nothing_of_the_state(hf: Holdfast, backend: S
         assert "after" == (await ExecutionEvent(work)("after", None, state)).result
 
     asyncio.run(main())
-    assert {"wait_at::tool_call": "cancelled", "work::tool_call": "completed"} == statuses(hf)
+    assert {"wait_at::tool_call": "cancelled", "work::tool_call": "completed"} == statuses(client)
 
 
-def test_the_time_of_a_state_runs_out_between_events_as_well(hf: Holdfast, backend: StateBackend) -> None:
+def test_the_time_of_a_state_runs_out_between_events_as_well(client: Limpet, backend: StateBackend) -> None:
     async def main() -> None:
         state = ExecutionState(state_backend=backend, state_id="s")
         state.set_timeout(0.05)
@@ -908,11 +916,11 @@ def test_the_time_of_a_state_runs_out_between_events_as_well(hf: Holdfast, backe
             await ExecutionEvent(work)("after", None, state)
 
     asyncio.run(main())
-    require_interrupted(hf, reason="timeout")
+    require_interrupted(client, reason="timeout")
     assert {"before": 1} == executions
 
 
-def test_a_checker_of_a_state_is_asked_before_every_event(hf: Holdfast, backend: StateBackend) -> None:
+def test_a_checker_of_a_state_is_asked_before_every_event(client: Limpet, backend: StateBackend) -> None:
     async def main() -> None:
         state = ExecutionState(state_backend=backend, state_id="s")
         state.set_interrupt_checker(lambda: executions["before"] == 1)
@@ -921,5 +929,5 @@ def test_a_checker_of_a_state_is_asked_before_every_event(hf: Holdfast, backend:
             await ExecutionEvent(work)("after", None, state)
 
     asyncio.run(main())
-    require_interrupted(hf, reason="checker")
+    require_interrupted(client, reason="checker")
     assert {"before": 1} == executions

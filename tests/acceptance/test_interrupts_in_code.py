@@ -27,10 +27,10 @@ from acceptance.stopped_runs import (
     work,
 )
 
-from holdfast import (
+from limpet import (
     Agent,
     ExecutionState,
-    Holdfast,
+    Limpet,
     RetryConfig,
     StateStatus,
     agent,
@@ -334,13 +334,13 @@ PLACES: list[Callable[[], Awaitable[Any]]] = [
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_is_stopped_wherever_it_is_and_goes_on_from_there(
-    hf: Holdfast, place: Callable[[], Awaitable[Any]]
+    client: Limpet, place: Callable[[], Awaitable[Any]]
 ) -> None:
     async def body(state: ExecutionState) -> list[Any]:
         return [await work("before"), await place(), await work("after")]
 
     async def main() -> None:
-        error = await interrupted(hf, pipeline(body), "here")
+        error = await interrupted(client, pipeline(body), "here")
         assert ("s", "requested") == (error.state_id, error.reason)
         task = asyncio.current_task()
         assert task is not None
@@ -348,15 +348,15 @@ def test_a_run_is_stopped_wherever_it_is_and_goes_on_from_there(
         await asyncio.sleep(0)
 
     asyncio.run(main())
-    require_interrupted(hf)
+    require_interrupted(client)
     assert "here" in cleaned
     assert 1 == executions["before"]
     assert set() == {"after", "swallowed", "swallowed too"} & set(executions)
-    assert "failed" not in statuses(hf).values()
+    assert "failed" not in statuses(client).values()
     open_all()
-    assert ["before", "here", "after"] == hf.run_sync(pipeline(body), None, state_id="s")
-    assert StateStatus.COMPLETED is hf.show("s").header.status
-    assert {} == hf.show("s").header.metadata.stopped
+    assert ["before", "here", "after"] == client.run_sync(pipeline(body), None, state_id="s")
+    assert StateStatus.COMPLETED is client.show("s").header.status
+    assert {} == client.show("s").header.metadata.stopped
     assert (1, 1) == (executions["before"], executions["after"])
 
 
@@ -403,7 +403,7 @@ PLAIN_PLACES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("place", PLAIN_PLACES)
-def test_a_plain_run_is_stopped_wherever_it_calls_something(hf: Holdfast, place: str) -> None:
+def test_a_plain_run_is_stopped_wherever_it_calls_something(client: Limpet, place: str) -> None:
     ended: list[object] = []
 
     def body() -> list[Any]:
@@ -412,23 +412,23 @@ def test_a_plain_run_is_stopped_wherever_it_calls_something(hf: Holdfast, place:
         finally:
             ended.append(place)
 
-    asyncio.run(interrupted(hf, plainly(body), "here"))
-    require_interrupted(hf)
+    asyncio.run(interrupted(client, plainly(body), "here"))
+    require_interrupted(client)
     assert (1, 1) == (executions["before"], executions["here"])
     let_threads_go_on()
     asyncio.run(until_true(lambda: ended))
     assert (0, 0) == (executions["after"], executions["swallowed"])
-    completed = {address for address, status in statuses(hf).items() if status == "completed"}
+    completed = {address for address, status in statuses(client).items() if status == "completed"}
     assert {"pipeline::work::tool_call"} == completed
-    require_interrupted(hf)
+    require_interrupted(client)
     open_all()
-    assert ["before", "here", "after"] == hf.run_sync(plainly(body), None, state_id="s")
+    assert ["before", "here", "after"] == client.run_sync(plainly(body), None, state_id="s")
     assert (1, 1) == (executions["before"], executions["after"])
 
 
 @pytest.mark.parametrize("place", ["a tool", "a gather", "an agent"])
 def test_a_plain_function_that_is_given_up_goes_on_in_its_thread_and_is_not_recorded(
-    hf: Holdfast, place: str, caplog: pytest.LogCaptureFixture
+    client: Limpet, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @agent
     def plain_agent() -> str:
@@ -442,17 +442,17 @@ def test_a_plain_function_that_is_given_up_goes_on_in_its_thread_and_is_not_reco
             return await asyncio.gather(wait_in_thread("here"), wait_in_thread("there"), return_exceptions=True)
         return await plain_agent()
 
-    asyncio.run(interrupted(hf, pipeline(body), "here"))
-    require_interrupted(hf)
+    asyncio.run(interrupted(client, pipeline(body), "here"))
+    require_interrupted(client)
     assert "goes on in its thread: what it gives is not recorded" in caplog.text
-    before = statuses(hf)
+    before = statuses(client)
     assert {"interrupted"} == set(before.values())
     let_threads_go_on()
     asyncio.run(until_true(lambda: "here" in cleaned))
-    assert before == statuses(hf)
+    assert before == statuses(client)
     assert 0 == executions["too late"]
     open_all()
-    hf.run_sync(pipeline(body), None, state_id="s")
+    client.run_sync(pipeline(body), None, state_id="s")
     assert 2 == executions["here"]
 
 
@@ -468,14 +468,14 @@ async def cleans_up_slowly() -> str:
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
-def test_finally_blocks_have_run_and_no_task_is_left_when_the_run_returns(hf: Holdfast, is_plain: bool) -> None:
+def test_finally_blocks_have_run_and_no_task_is_left_when_the_run_returns(client: Limpet, is_plain: bool) -> None:
     async def body(state: ExecutionState) -> str:
         return await cleans_up_slowly()
 
     async def main() -> tuple[list[str], set[Any]]:
         before = asyncio.all_tasks()
-        await interrupted(hf, plainly(cleans_up_slowly.call) if is_plain else pipeline(body), "here")
+        await interrupted(client, plainly(cleans_up_slowly.call) if is_plain else pipeline(body), "here")
         return list(cleaned), {task for task in asyncio.all_tasks() - before if not task.done()}
 
     assert (["here", "slowly"], set()) == asyncio.run(main())
-    assert ["interrupted", "interrupted"] == list(statuses(hf).values())
+    assert ["interrupted", "interrupted"] == list(statuses(client).values())

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from holdfast import (
+from limpet import (
     ArtifactAdapter,
     ArtifactCorrupted,
     ArtifactFile,
@@ -26,7 +26,7 @@ from holdfast import (
     EventRecord,
     ExecutionState,
     FileSystemArtifactBackend,
-    Holdfast,
+    Limpet,
     MemoryArtifactBackend,
     MemoryStateBackend,
     Source,
@@ -39,7 +39,7 @@ from holdfast import (
     register_adapter,
     tool,
 )
-from holdfast.testing import CrashingBackend
+from limpet.testing import CrashingBackend
 
 BIG = random.Random(1).randbytes(50_000)
 executions: list[str] = []
@@ -76,20 +76,20 @@ async def repeat(count: int, actor: str) -> int:
     return sum([len(await call(f"page-{number}")) for number in range(count)])
 
 
-def records(hf: Holdfast, state_id: str) -> list[EventRecord]:
-    return [record for record in hf.history(state_id) if isinstance(record, EventRecord)]
+def records(client: Limpet, state_id: str) -> list[EventRecord]:
+    return [record for record in client.history(state_id) if isinstance(record, EventRecord)]
 
 
 def test_a_large_result_is_an_artifact_and_a_replay_gives_it_back() -> None:
     backend = MemoryStateBackend()
     executions.clear()
-    assert 100_000 == Holdfast(backend).run_sync(read_pages, 2, state_id="x")
-    hf = Holdfast(backend)
-    (first, *_) = [record for record in records(hf, "x") if record.result is not None]
+    assert 100_000 == Limpet(backend).run_sync(read_pages, 2, state_id="x")
+    client = Limpet(backend)
+    (first, *_) = [record for record in records(client, "x") if record.result is not None]
     assert (compute_artifact_id(BIG),) == first.artifacts
     assert first.result is not None
     assert len(first.result) < 1000
-    assert BIG == hf.history("x").get_event_result(first.address)
+    assert BIG == client.history("x").get_event_result(first.address)
     assert ["page-0", "measure", "page-1", "measure"] == executions
 
 
@@ -97,10 +97,10 @@ def test_a_resumed_run_takes_large_results_and_inputs_from_the_artifacts(tmp_pat
     executions.clear()
     crashing = CrashingBackend(SQLiteStateBackend(tmp_path / "runs.db"), stop_at=8)
     with pytest.raises(BaseException, match=r".*"):
-        Holdfast(crashing).run_sync(read_pages, 3, state_id="x")
+        Limpet(crashing).run_sync(read_pages, 3, state_id="x")
     assert crashing.is_stopped
     before = list(executions)
-    assert 150_000 == Holdfast(SQLiteStateBackend(tmp_path / "runs.db")).run_sync(read_pages, 3, state_id="x")
+    assert 150_000 == Limpet(SQLiteStateBackend(tmp_path / "runs.db")).run_sync(read_pages, 3, state_id="x")
     assert 6 + 1 >= len(executions)
     assert before[0] == "page-0"
     assert 1 == executions.count("page-0")
@@ -110,10 +110,10 @@ def test_no_drift_is_seen_where_only_the_threshold_changed(tmp_path: Path) -> No
     backend = MemoryStateBackend()
     crashing = CrashingBackend(backend, stop_at=8)
     with pytest.raises(BaseException, match=r".*"):
-        Holdfast(crashing).run_sync(read_pages, 3, state_id="x")
+        Limpet(crashing).run_sync(read_pages, 3, state_id="x")
     for threshold in (10, 1_000_000):
         # A DriftWarning would be an error here.
-        assert 150_000 == Holdfast(backend, artifact_threshold=threshold).run_sync(read_pages, 3, state_id="x")
+        assert 150_000 == Limpet(backend, artifact_threshold=threshold).run_sync(read_pages, 3, state_id="x")
 
 
 @agent
@@ -123,21 +123,21 @@ async def echo(data: bytes) -> bytes:
 
 def test_a_large_input_of_a_run_is_stored_and_resumed_with() -> None:
     backend = MemoryStateBackend()
-    assert BIG == Holdfast(backend).run_sync(echo, BIG, state_id="x")
-    assert BIG == Holdfast(backend, artifact_threshold=1 << 30).run_sync(echo, BIG, state_id="x")
-    assert BIG == asyncio.run(Holdfast(backend).resume("x"))
+    assert BIG == Limpet(backend).run_sync(echo, BIG, state_id="x")
+    assert BIG == Limpet(backend, artifact_threshold=1 << 30).run_sync(echo, BIG, state_id="x")
+    assert BIG == asyncio.run(Limpet(backend).resume("x"))
     with pytest.raises(UsageError):
-        Holdfast(backend).run_sync(echo, BIG + b"!", state_id="x")
+        Limpet(backend).run_sync(echo, BIG + b"!", state_id="x")
 
 
 def size_of_store(path: Path, actor: str) -> tuple[int, int]:
     """The bytes of a closed store with two states of 100 events each without its records, and how many artifacts."""
     backend = SQLiteStateBackend(path)
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     for state_id in ("one", "two"):
-        hf.run_sync(repeat, 100, actor, state_id=state_id)
-    assert hf.artifacts is not None
-    count = len(hf.artifacts.list_artifacts())
+        client.run_sync(repeat, 100, actor, state_id=state_id)
+    assert client.artifacts is not None
+    count = len(client.artifacts.list_artifacts())
     journals = sum(len(body) for state_id in ("one", "two") for _, body in backend.read(state_id))
     backend.close()
     return sum(file.stat().st_size for file in path.parent.rglob("*") if file.is_file()) - journals, count
@@ -165,12 +165,12 @@ async def forcing() -> dict[str, Any]:
 
 def test_is_artifact_stores_a_small_result_as_an_artifact_too() -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     expected = {"small": [1, (2, 3)]}
-    assert expected == hf.run_sync(forcing, state_id="x")
-    (record,) = [record for record in records(hf, "x") if "forced" in record.address and record.result is not None]
+    assert expected == client.run_sync(forcing, state_id="x")
+    (record,) = [record for record in records(client, "x") if "forced" in record.address and record.result is not None]
     assert (compute_artifact_id(expected),) == record.artifacts
-    assert expected == hf.history("x").get_event_result(record.address)
+    assert expected == client.history("x").get_event_result(record.address)
 
 
 def test_is_artifact_can_be_set_for_one_call() -> None:
@@ -178,9 +178,9 @@ def test_is_artifact_can_be_set_for_one_call() -> None:
     async def once() -> bytes:
         return await tiny.options(is_artifact=True)("x")
 
-    hf = Holdfast("memory://")
-    assert b"tiny" == hf.run_sync(once, state_id="x")
-    assert [(compute_artifact_id(b"tiny"),)] == [r.artifacts for r in records(hf, "x") if r.artifacts]
+    client = Limpet("memory://")
+    assert b"tiny" == client.run_sync(once, state_id="x")
+    assert [(compute_artifact_id(b"tiny"),)] == [r.artifacts for r in records(client, "x") if r.artifacts]
 
 
 PARTS: list[Any] = [
@@ -245,7 +245,7 @@ def test_the_id_of_an_artifact_is_that_of_its_value() -> None:
 def test_the_id_of_an_artifact_is_the_same_in_every_process(seed: str) -> None:
     program = """
 import numpy as np, polars as pl
-from holdfast import compute_artifact_id
+from limpet import compute_artifact_id
 values = [{"words": {"kelp", "rock", "tide"}, 2: (1.5, None)}, "text", np.arange(9).reshape(3, 3).T]
 print([compute_artifact_id(value) for value in [*values, pl.DataFrame({"a": [1]})]])
 """
@@ -299,9 +299,9 @@ def test_a_file_is_stored_and_outlives_itself(tmp_path: Path) -> None:
     source = tmp_path / "film.mp4"
     source.write_bytes(BIG)
     backend = SQLiteStateBackend(tmp_path / "runs.db")
-    hf = Holdfast(backend)
-    assert ("film.mp4", BIG[:5]) == hf.run_sync(shoot, str(source), state_id="x")
-    stored = hf.history("x").get_event_result("shoot::film::tool_call")
+    client = Limpet(backend)
+    assert ("film.mp4", BIG[:5]) == client.run_sync(shoot, str(source), state_id="x")
+    stored = client.history("x").get_event_result("shoot::film::tool_call")
     assert isinstance(stored, ArtifactFile)
     assert ("film.mp4", 50_000, BIG) == (stored.name, stored.size, stored.read_bytes())
     saved = stored.save_to(tmp_path / "again.mp4")
@@ -403,7 +403,7 @@ def test_a_part_that_takes_long_is_not_looked_at_on_the_event_loop() -> None:
 
     register_adapter(HeavyAdapter())
     HeavyAdapter.threads.clear()
-    assert 500_000 == Holdfast("memory://").run_sync(lifts, Heavy(BIG * 10))
+    assert 500_000 == Limpet("memory://").run_sync(lifts, Heavy(BIG * 10))
     assert HeavyAdapter.threads
     assert threading.current_thread().name not in HeavyAdapter.threads
 
@@ -445,7 +445,7 @@ def test_a_damaged_or_missing_artifact_is_named(tmp_path: Path) -> None:
 
 
 def test_a_preview_says_what_an_artifact_is(tmp_path: Path) -> None:
-    from holdfast.cli.readable import read
+    from limpet.cli.readable import read
 
     state = ExecutionState()
     (tmp_path / "a.txt").write_text("kelp")
@@ -477,21 +477,21 @@ def test_a_store_without_artifacts_keeps_large_values_in_the_journal() -> None:
             self.own_artifacts = None
 
     backend = Bare()
-    hf = Holdfast(backend)
-    assert 50_000 == hf.run_sync(read_pages, 1, state_id="x")
-    assert {()} == {record.artifacts for record in records(hf, "x")}
-    assert BIG == hf.history("x").get_event_result("read_pages::fetch::tool_call")
+    client = Limpet(backend)
+    assert 50_000 == client.run_sync(read_pages, 1, state_id="x")
+    assert {()} == {record.artifacts for record in records(client, "x")}
+    assert BIG == client.history("x").get_event_result("read_pages::fetch::tool_call")
     with pytest.raises(ValueNotStorable, match="no artifact backend"):
         ExecutionState(state_backend=backend).storage.set_artifact("x", 1)
     with pytest.raises(UsageError, match="has no artifacts"):
-        hf.collect()
+        client.collect()
 
 
 def test_a_state_in_validation_stores_nothing_of_its_own(tmp_path: Path) -> None:
-    from holdfast import ReplayMode
+    from limpet import ReplayMode
 
     backend = MemoryStateBackend()
-    Holdfast(backend).run_sync(read_pages, 1, state_id="x")
+    Limpet(backend).run_sync(read_pages, 1, state_id="x")
     state = ExecutionState.load_from_state_id("x", backend, replay_mode=ReplayMode.VALIDATION)
     artifacts = backend.own_artifacts
     assert artifacts is not None

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import (
+from limpet import (
     Encryption,
     FileSystemStateBackend,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     SQLiteStateBackend,
     StateBackend,
@@ -22,11 +22,11 @@ from holdfast import (
     agent,
     tool,
 )
-from holdfast.backends.contract import Append, Claim, StateUpdate
-from holdfast.codec import frames
-from holdfast.engine.lease import mark_ended, mark_running, new_holder
-from holdfast.keys import new_key
-from holdfast.model import End
+from limpet.backends.contract import Append, Claim, StateUpdate
+from limpet.codec import frames
+from limpet.engine.lease import mark_ended, mark_running, new_holder
+from limpet.keys import new_key
+from limpet.model import End
 
 VERSIONS = Path(__file__).parents[1] / "versions" / "stores"
 
@@ -50,8 +50,8 @@ def versions(backend: StateBackend, *, with_shared: bool = False) -> set[int]:
     return found
 
 
-def histories(hf: Holdfast) -> dict[str, list[object]]:
-    return {header.state_id: list(hf.history(header.state_id)) for header in hf.list_states()}
+def histories(client: Limpet) -> dict[str, list[object]]:
+    return {header.state_id: list(client.history(header.state_id)) for header in client.list_states()}
 
 
 @pytest.fixture(params=["schema-1", "schema-2", "schema-3"])
@@ -62,44 +62,44 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_an_older_store_is_rewritten_with_a_copy_and_says_the_same(old: Path) -> None:
-    with Holdfast(SQLiteStateBackend(old, "normal", clock=lambda: 2e9)) as hf:
-        before = histories(hf)
-        assert 1 in versions(hf.backend)
+    with Limpet(SQLiteStateBackend(old, "normal", clock=lambda: 2e9)) as client:
+        before = histories(client)
+        assert 1 in versions(client.backend)
         told: list[tuple[int, int]] = []
-        found = hf.migrate(on_progress=lambda done, total, _: told.append((done, total)))
+        found = client.migrate(on_progress=lambda done, total, _: told.append((done, total)))
         assert {} == found.refused
         assert found.records > 0
         assert told
-        assert {3} == versions(hf.backend)
-        assert before == histories(hf)
-        assert hf.doctor().is_sound
+        assert {3} == versions(client.backend)
+        assert before == histories(client)
+        assert client.doctor().is_sound
         assert found.backup is not None
-        assert 0 == hf.migrate().states
-        with Holdfast(found.backup, create=False) as copy:
+        assert 0 == client.migrate().states
+        with Limpet(found.backup, create=False) as copy:
             assert 1 in versions(copy.backend)
             assert before == histories(copy)
 
 
 def test_states_that_are_up_to_date_are_not_copied_or_changed(tmp_path: Path) -> None:
-    with Holdfast(f"sqlite:///{tmp_path}/runs.db") as hf:
-        hf.run_sync(stepping, 2, state_id="kelp")
-        before = hf.backend.read("kelp")
-        found = hf.migrate()
+    with Limpet(f"sqlite:///{tmp_path}/runs.db") as client:
+        client.run_sync(stepping, 2, state_id="kelp")
+        before = client.backend.read("kelp")
+        found = client.migrate()
         assert (0, 0, 1, None) == (found.states, found.records, found.unchanged, found.backup)
-        assert before == hf.backend.read("kelp")
+        assert before == client.backend.read("kelp")
     assert {"runs.db"} == {path.name for path in tmp_path.iterdir()}
 
 
-def in_format_1(hf: Holdfast, state_id: str) -> None:
+def in_format_1(client: Limpet, state_id: str) -> None:
     """Rewrite a state, which is no fork, as the first format had it."""
-    backend = hf.backend
+    backend = client.backend
     header = backend.find_state(state_id)
     assert header is not None
     link = frames.first_link(state_id)
     bodies: list[bytes] = []
-    for record in hf._reader(state_id).history()[0].intact_journal():
+    for record in client._reader(state_id).history()[0].intact_journal():
         encoded = msgspec.msgpack.encode(record)
-        sealing = hf._stored.record_cipher(state_id)
+        sealing = client._stored.record_cipher(state_id)
         content = b"\1" + encoded if sealing is None else b"\2" + sealing.seal(encoded, record.seq)
         link = zlib.crc32(content, link)
         bodies.append(link.to_bytes(4, "big") + content)
@@ -114,57 +114,57 @@ def in_format_1(hf: Holdfast, state_id: str) -> None:
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_a_family_is_rewritten_together_and_goes_on(is_sealed: bool, kind: Any, tmp_path: Path) -> None:
     encryption = Encryption(new_key()) if is_sealed else None
-    hf = Holdfast(kind(tmp_path / "store", "normal"), encryption=encryption)
-    hf.run_sync(stepping, 4, state_id="kelp")
-    in_format_1(hf, "kelp")
-    assert hf.verify("kelp").is_sound
-    hf.fork("kelp", "step#3", new_state_id="fork")
-    hf.fork("fork", new_state_id="again")
-    asyncio.run(hf.resume("fork"))
-    before = histories(hf)
-    found = hf.migrate(backup=f"sqlite:///{tmp_path}/copy.db")
+    client = Limpet(kind(tmp_path / "store", "normal"), encryption=encryption)
+    client.run_sync(stepping, 4, state_id="kelp")
+    in_format_1(client, "kelp")
+    assert client.verify("kelp").is_sound
+    client.fork("kelp", "step#3", new_state_id="fork")
+    client.fork("fork", new_state_id="again")
+    asyncio.run(client.resume("fork"))
+    before = histories(client)
+    found = client.migrate(backup=f"sqlite:///{tmp_path}/copy.db")
     assert (3, {}) == (found.states, found.refused)
-    assert {4 if is_sealed else 3} == versions(hf.backend)
-    assert before == histories(hf)
-    assert hf.doctor().is_sound
-    assert 4 == len(asyncio.run(hf.resume("again")))
-    assert 4 == len(asyncio.run(hf.rerun("kelp", "step#2")))
+    assert {4 if is_sealed else 3} == versions(client.backend)
+    assert before == histories(client)
+    assert client.doctor().is_sound
+    assert 4 == len(asyncio.run(client.resume("again")))
+    assert 4 == len(asyncio.run(client.rerun("kelp", "step#2")))
 
 
 def test_records_that_outlived_their_state_stay_as_they_are_and_are_read(tmp_path: Path) -> None:
-    hf = Holdfast(SQLiteStateBackend(tmp_path / "runs.db", "normal"))
-    hf.run_sync(stepping, 4, state_id="kelp")
-    in_format_1(hf, "kelp")
-    hf.fork("kelp", "step#3", new_state_id="fork")
-    hf.delete("kelp")
-    before = histories(hf)
-    assert 0 == hf.migrate(backup=False).records
-    assert ({1, 3}, before) == (versions(hf.backend, with_shared=True), histories(hf))
-    assert 4 == len(asyncio.run(hf.resume("fork")))
+    client = Limpet(SQLiteStateBackend(tmp_path / "runs.db", "normal"))
+    client.run_sync(stepping, 4, state_id="kelp")
+    in_format_1(client, "kelp")
+    client.fork("kelp", "step#3", new_state_id="fork")
+    client.delete("kelp")
+    before = histories(client)
+    assert 0 == client.migrate(backup=False).records
+    assert ({1, 3}, before) == (versions(client.backend, with_shared=True), histories(client))
+    assert 4 == len(asyncio.run(client.resume("fork")))
 
 
 def test_a_state_that_is_being_run_is_left_and_named(tmp_path: Path) -> None:
-    hf = Holdfast(SQLiteStateBackend(tmp_path / "runs.db", "normal"))
+    client = Limpet(SQLiteStateBackend(tmp_path / "runs.db", "normal"))
     for state_id in ("kelp", "wrack"):
-        hf.run_sync(stepping, 2, state_id=state_id)
-        in_format_1(hf, state_id)
-    header = hf.backend.find_state("kelp")
+        client.run_sync(stepping, 2, state_id=state_id)
+        in_format_1(client, state_id)
+    header = client.backend.find_state("kelp")
     assert header is not None
     holder = new_holder()
     mark_running(holder)
-    hf.backend.acquire([Claim(header=header, holder=holder, ttl_s=60.0, reopen=True)])
-    found = hf.migrate(backup=False)
+    client.backend.acquire([Claim(header=header, holder=holder, ttl_s=60.0, reopen=True)])
+    found = client.migrate(backup=False)
     mark_ended(holder)
     assert (1, ["kelp"]) == (found.states, list(found.refused))
     assert "is being run by" in found.refused["kelp"]
-    assert {1} == {frame[4] for _, frame in hf.backend.read("kelp")}
+    assert {1} == {frame[4] for _, frame in client.backend.read("kelp")}
 
 
 def test_a_store_in_memory_needs_a_place_for_its_copy() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(stepping, 2, state_id="kelp")
-    in_format_1(hf, "kelp")
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(stepping, 2, state_id="kelp")
+    in_format_1(client, "kelp")
     with pytest.raises(UsageError, match="no place beside the store memory://"):
-        hf.migrate()
-    assert {1} == versions(hf.backend)
-    assert 1 == hf.migrate(backup=False).states
+        client.migrate()
+    assert {1} == versions(client.backend)
+    assert 1 == client.migrate(backup=False).states

@@ -26,7 +26,7 @@ from acceptance.moving_stores import (
     writing,
 )
 
-from holdfast import (
+from limpet import (
     ArtifactMissing,
     Base,
     Claim,
@@ -34,9 +34,9 @@ from holdfast import (
     Copied,
     Encryption,
     ExecutionState,
-    Holdfast,
     InvalidStateId,
     LeaseHeld,
+    Limpet,
     MemoryArtifactBackend,
     MemoryStateBackend,
     Pin,
@@ -51,9 +51,9 @@ from holdfast import (
     WrongKey,
     new_key,
 )
-from holdfast.engine.lease import mark_ended, mark_running, new_holder
-from holdfast.testing import CrashingBackend
-from holdfast.testing.crashing import SimulatedCrash
+from limpet.engine.lease import mark_ended, mark_running, new_holder
+from limpet.testing import CrashingBackend
+from limpet.testing.crashing import SimulatedCrash
 
 KEY = new_key()
 
@@ -75,8 +75,8 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sta
         yield made[0], made[1]
 
 
-def resume(hf: Holdfast, state_id: str) -> Any:
-    return asyncio.run(hf.resume(state_id))
+def resume(client: Limpet, state_id: str) -> Any:
+    return asyncio.run(client.resume(state_id))
 
 
 def headers(backend: StateBackend) -> dict[str, Any]:
@@ -84,9 +84,9 @@ def headers(backend: StateBackend) -> dict[str, Any]:
 
 
 def test_a_whole_store_is_copied_in_every_byte(stores: tuple[StateBackend, StateBackend]) -> None:
-    source, target = map(Holdfast, stores)
+    source, target = map(Limpet, stores)
     fill(source)
-    report = Holdfast.copy(*stores)
+    report = Limpet.copy(*stores)
     assert sorted(present()) == sorted(report.copied)
     assert ([], [], {}) == (report.updated, report.unchanged, report.refused)
     assert sorted(present()) == sorted(header.state_id for header in target.list_states())
@@ -94,13 +94,13 @@ def test_a_whole_store_is_copied_in_every_byte(stores: tuple[StateBackend, State
     assert artifacts_in(source) == artifacts_in(target)
     assert len(artifacts_in(target)) == report.artifacts == 3
     assert report.bytes > 340_000
-    again = Holdfast.copy(*stores)
+    again = Limpet.copy(*stores)
     assert Copied(unchanged=again.unchanged) == again
     assert sorted(present()) == sorted(again.unchanged)
 
 
 def test_a_copy_goes_on_without_executing_what_is_recorded(stores: tuple[StateBackend, StateBackend]) -> None:
-    source, target = map(Holdfast, stores)
+    source, target = map(Limpet, stores)
     fill(source)
     source.copy(source, target)
     executions.clear()
@@ -124,9 +124,9 @@ def test_a_copy_goes_on_without_executing_what_is_recorded(stores: tuple[StateBa
 
 
 def test_what_forks_share_is_shared_in_the_copy_too(stores: tuple[StateBackend, StateBackend]) -> None:
-    source, target = map(Holdfast, stores)
+    source, target = map(Limpet, stores)
     fill(source)
-    report = Holdfast.copy(source, target)
+    report = Limpet.copy(source, target)
     own = sum(header.position - (header.bases[-1].last if header.bases else 0) for header in source.list_states())
     # The records of the deleted state are written once, with the first state that shares them.
     orphan = source.backend.find_state("orphan")
@@ -142,58 +142,58 @@ def test_what_forks_share_is_shared_in_the_copy_too(stores: tuple[StateBackend, 
 def test_a_fork_is_copied_by_itself_with_what_it_shares(
     stores: tuple[StateBackend, StateBackend], state_id: str
 ) -> None:
-    source, target = map(Holdfast, stores)
+    source, target = map(Limpet, stores)
     fill(source)
-    assert [state_id] == Holdfast.copy(source, target, states=state_id).copied
+    assert [state_id] == Limpet.copy(source, target, states=state_id).copied
     assert [state_id] == [header.state_id for header in target.list_states()]
     require_equal(source, target, [state_id])
     # The rest follows, and finds what is there.
-    report = Holdfast.copy(source, target)
+    report = Limpet.copy(source, target)
     assert ([state_id], {}) == (report.unchanged, report.refused)
     require_equal(source, target, present())
 
 
 def test_a_copy_is_brought_up_to_date_with_what_is_new(stores: tuple[StateBackend, StateBackend]) -> None:
-    source, target = map(Holdfast, stores)
+    source, target = map(Limpet, stores)
     failing.add("s3")
     with pytest.raises(LookupError):
         source.run_sync(stepping, 4, state_id="x")
     source.run_sync(stepping, 1, state_id="y")
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     failing.clear()
     resume(source, "x")
     source.run_sync(writing, "end", state_id="z")
     before = target.backend.find_state("x")
     assert before is not None
-    report = Holdfast.copy(source, target)
+    report = Limpet.copy(source, target)
     assert (["z"], ["x"], ["y"]) == (report.copied, report.updated, report.unchanged)
     new = [len(source.backend.read("x")) - before.position, len(source.backend.read("z"))]
     assert sum(new) == report.records
     require_equal(source, target, ["x", "y", "z"])
     asyncio.run(source.rerun("x", "step#2"))
-    assert ["x"] == Holdfast.copy(source, target).updated
+    assert ["x"] == Limpet.copy(source, target).updated
     require_equal(source, target, ["x"])
     assert 2 == len(target.timelines("x"))
 
 
 def test_a_header_that_has_changed_is_brought_up_to_date(stores: tuple[StateBackend, StateBackend]) -> None:
-    source, target = map(Holdfast, stores)
+    source, target = map(Limpet, stores)
     state = ExecutionState(state_backend=source.backend, state_id="x")
     state.storage.set("a", 1)
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     state.save_checkpoint(StateStatus.PAUSED, StateMetadata(tags=["new"], description="changed"))
     state.save_checkpoint(StateStatus.COMPLETED)
-    assert ["x"] == Holdfast.copy(source, target).updated
+    assert ["x"] == Limpet.copy(source, target).updated
     require_equal(source, target, ["x"])
     assert ["x"] == [header.state_id for header in target.list_states(tags=["new"], status=StateStatus.COMPLETED)]
-    assert ["x"] == Holdfast.copy(source, target).unchanged
+    assert ["x"] == Limpet.copy(source, target).unchanged
 
 
 def test_a_running_state_is_copied_as_it_stands_and_free_on_the_other_side() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     state = ExecutionState(state_backend=source.backend, state_id="x")
     state.storage.set("a", 1)
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     header = target.backend.find_state("x")
     assert header is not None
     assert (StateStatus.RUNNING, None) == (header.status, header.holder)
@@ -203,74 +203,74 @@ def test_a_running_state_is_copied_as_it_stands_and_free_on_the_other_side() -> 
 
 
 def test_a_state_that_went_on_in_the_target_is_refused_and_left_alone() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     failing.add("s3")
     with pytest.raises(LookupError):
         source.run_sync(stepping, 4, state_id="x")
     source.run_sync(stepping, 1, state_id="y")
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     failing.clear()
     resume(target, "x")
     before = headers(target.backend)
-    report = Holdfast.copy(source, target)
+    report = Limpet.copy(source, target)
     assert (["y"], ["x"], False) == (report.unchanged, list(report.refused), report.is_ok)
     assert "it has gone on there, and has 4 records more" in report.refused["x"]
     with pytest.raises(UsageError, match="Another state has the id 'x' in memory://"):
-        Holdfast.copy(source, target, states="x")
+        Limpet.copy(source, target, states="x")
     resume(source, "x")
-    assert "they differ from record 6 on" in Holdfast.copy(source, target).refused["x"]
+    assert "they differ from record 6 on" in Limpet.copy(source, target).refused["x"]
     assert before == headers(target.backend)
 
 
 def test_another_state_of_the_same_id_is_refused() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     source.run_sync(stepping, 2, state_id="x")
     target.run_sync(stepping, 3, state_id="x")
-    refused = Holdfast.copy(source, target).refused
+    refused = Limpet.copy(source, target).refused
     assert {"x"} == set(refused)
     assert "they differ from record 1 on. It was left as it is." in refused["x"]
 
 
 def test_a_fork_whose_parent_is_another_state_in_the_target_is_refused_by_both_names() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     source.run_sync(stepping, 3, state_id="x")
     source.fork("x", "step#2", new_state_id="y")
     target.run_sync(stepping, 3, state_id="x")
-    refused = Holdfast.copy(source, target).refused
+    refused = Limpet.copy(source, target).refused
     assert {"x", "y"} == set(refused)
     assert "State 'y' shares 2 records with 'x', which is in memory:// with other records." in refused["y"]
 
 
 def test_a_fork_whose_parent_is_older_in_the_target_says_what_to_copy() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     failing.add("s2")
     with pytest.raises(LookupError):
         source.run_sync(stepping, 4, state_id="x")
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     failing.clear()
     resume(source, "x")
     source.fork("x", "step#4", new_state_id="y")
     with pytest.raises(UsageError, match=r"with only 4 of these\. Copy 'x' too, or use another store\."):
-        Holdfast.copy(source, target, states="y")
-    report = Holdfast.copy(source, target, states=["y", "x"])
+        Limpet.copy(source, target, states="y")
+    report = Limpet.copy(source, target, states=["y", "x"])
     assert (["y"], ["x"]) == (report.copied, report.updated)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_state_that_took_the_id_of_a_deleted_parent_is_copied_as_well(kind: str, tmp_path: Path) -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(KINDS[kind](tmp_path))
+    source, target = Limpet(MemoryStateBackend()), Limpet(KINDS[kind](tmp_path))
     source.run_sync(stepping, 3, state_id="x")
     source.fork("x", "step#2", new_state_id="y")
     source.delete("x")
     source.run_sync(stepping, 4, state_id="x")
-    assert ["y", "x"] == Holdfast.copy(source, target).copied
+    assert ["y", "x"] == Limpet.copy(source, target).copied
     require_equal(source, target, ["x", "y"])
     target.backend.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fork_that_has_the_id_of_what_it_shares_is_copied(kind: str, tmp_path: Path) -> None:
-    source = Holdfast(MemoryStateBackend())
+    source = Limpet(MemoryStateBackend())
     source.run_sync(stepping, 4, state_id="x")
     resume(source, source.fork("x", "step#2", new_state_id="y"))
     source.delete("x")
@@ -282,14 +282,14 @@ def test_a_fork_that_has_the_id_of_what_it_shares_is_copied(kind: str, tmp_path:
         folder = tmp_path / str(states)
         folder.mkdir()
         with KINDS[kind](folder) as backend:
-            target = Holdfast(backend)
-            assert "x" in Holdfast.copy(source, target, states=states).copied
+            target = Limpet(backend)
+            assert "x" in Limpet.copy(source, target, states=states).copied
             require_equal(source, target, ["x"])
             assert resume(target, "x")
 
 
 def test_parents_come_first_whatever_the_clocks_said() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     source.run_sync(stepping, 3, state_id="x")
     fork = source.fork("x", "step#2", new_state_id="y")
     header = source.backend.find_state("x")
@@ -310,44 +310,44 @@ def test_parents_come_first_whatever_the_clocks_said() -> None:
     source.backend.acquire((claim,))
     assert ["x", "y"] == [header.state_id for header in source.list_states()]
     told_of: list[tuple[int, int, str]] = []
-    report = Holdfast.copy(source, target, on_progress=lambda *progress: told_of.append(progress))
+    report = Limpet.copy(source, target, on_progress=lambda *progress: told_of.append(progress))
     assert ["x", "y"] == report.copied
     assert [(1, 2, "x"), (2, 2, "y")] == told_of
     assert header.position + len(frames) == report.records
 
 
 def test_a_damaged_state_is_refused_and_hides_no_other() -> None:
-    backend, target = MemoryStateBackend(), Holdfast(MemoryStateBackend())
-    source = Holdfast(backend)
+    backend, target = MemoryStateBackend(), Limpet(MemoryStateBackend())
+    source = Limpet(backend)
     for state_id in ("a", "b", "c"):
         source.run_sync(stepping, 3, state_id=state_id)
     source.fork("b", "step#2", new_state_id="early")
     source.fork("b", "step#3", new_state_id="late")
     bodies = next(backend._by_id["b"].journal.sources()).bodies
     bodies[2] = bodies[2][:-1] + b"?"
-    report = Holdfast.copy(source, target)
+    report = Limpet.copy(source, target)
     assert (["a", "c", "early"], {"b", "late"}) == (report.copied, set(report.refused))
     assert "State 'b' is damaged at record 3" in report.refused["b"]
     assert {"a", "c", "early"} == set(headers(target.backend))
 
 
 def test_a_state_whose_artifact_is_gone_is_refused() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     source.run_sync(writing, "end", state_id="x")
     assert source.artifacts is not None
     (info, *_) = source.artifacts.list_artifacts()
     source.artifacts.delete(info.artifact_id, info.put_at)
     with pytest.raises(ArtifactMissing):
-        Holdfast.copy(source, target, states="x")
+        Limpet.copy(source, target, states="x")
     assert {} == headers(target.backend)
 
 
 def test_artifacts_are_copied_from_and_to_where_they_are_kept() -> None:
     kept, other = MemoryArtifactBackend(), MemoryArtifactBackend()
-    source = Holdfast(MemoryStateBackend(), artifact_backend=kept)
-    target = Holdfast(MemoryStateBackend(), artifact_backend=other)
+    source = Limpet(MemoryStateBackend(), artifact_backend=kept)
+    target = Limpet(MemoryStateBackend(), artifact_backend=other)
     result = source.run_sync(writing, "end", state_id="x")
-    assert 2 == len(kept.list_artifacts()) == Holdfast.copy(source, target).artifacts
+    assert 2 == len(kept.list_artifacts()) == Limpet.copy(source, target).artifacts
     assert 2 == len(other.list_artifacts())
     assert result == resume(target, "x")
     assert {target.backend.store_id} == set(other.stores())
@@ -357,31 +357,31 @@ def test_artifacts_are_copied_from_and_to_where_they_are_kept() -> None:
 def test_an_encrypted_store_is_copied_with_its_key_and_stays_encrypted(
     stores: tuple[StateBackend, StateBackend],
 ) -> None:
-    source = Holdfast(stores[0], encryption=Encryption(KEY))
+    source = Limpet(stores[0], encryption=Encryption(KEY))
     fill(source, Encryption(KEY))
-    target = Holdfast(stores[1], encryption=Encryption(KEY))
-    assert sorted(present()) == sorted(Holdfast.copy(source, target).copied)
+    target = Limpet(stores[1], encryption=Encryption(KEY))
+    assert sorted(present()) == sorted(Limpet.copy(source, target).copied)
     require_equal(source, target, present())
     assert resume(source, "artifacts") == resume(target, "artifacts")
     with pytest.raises(WrongKey):
-        Holdfast(stores[1]).history("run")
+        Limpet(stores[1]).history("run")
 
 
 def test_an_encrypted_state_without_its_key_is_refused() -> None:
-    source = Holdfast(MemoryStateBackend(), encryption=Encryption(KEY))
+    source = Limpet(MemoryStateBackend(), encryption=Encryption(KEY))
     source.run_sync(stepping, 1, state_id="x")
     target = MemoryStateBackend()
     with pytest.raises(WrongKey):
-        Holdfast.copy(source.backend, target, states="x")
-    assert ["x"] == list(Holdfast.copy(source.backend, target).refused)
+        Limpet.copy(source.backend, target, states="x")
+    assert ["x"] == list(Limpet.copy(source.backend, target).refused)
     assert {} == headers(target)
 
 
 def test_a_state_that_is_being_run_in_the_target_is_left_alone() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     state = ExecutionState(state_backend=source.backend, state_id="x")
     state.storage.set("a", 1)
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     state.storage.set("b", 2)
     header = target.backend.find_state("x")
     assert header is not None
@@ -391,36 +391,36 @@ def test_a_state_that_is_being_run_in_the_target_is_left_alone() -> None:
     assert grant is not None
     assert grant.lease is not None
     with pytest.raises(LeaseHeld):
-        Holdfast.copy(source, target, states="x")
-    assert "is being run by" in Holdfast.copy(source, target).refused["x"]
+        Limpet.copy(source, target, states="x")
+    assert "is being run by" in Limpet.copy(source, target).refused["x"]
     mark_ended(holder)
-    assert ["x"] == Holdfast.copy(source, target).updated
+    assert ["x"] == Limpet.copy(source, target).updated
 
 
 def test_only_the_states_that_are_named_are_copied() -> None:
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(MemoryStateBackend())
+    source, target = Limpet(MemoryStateBackend()), Limpet(MemoryStateBackend())
     for state_id in ("a", "b", "c"):
         source.run_sync(stepping, 1, state_id=state_id)
-    report = Holdfast.copy(source, target, states=["c", "a", "nothing"])
+    report = Limpet.copy(source, target, states=["c", "a", "nothing"])
     assert (["a", "c"], ["nothing"]) == (report.copied, list(report.refused))
     assert "No state 'nothing' is in this store." in report.refused["nothing"]
     with pytest.raises(UnknownState):
-        Holdfast.copy(source, target, states="nothing")
+        Limpet.copy(source, target, states="nothing")
     with pytest.raises(InvalidStateId):
-        Holdfast.copy(source, target, states=["../a"])
-    assert Copied() == Holdfast.copy(source, target, states=[])
+        Limpet.copy(source, target, states=["../a"])
+    assert Copied() == Limpet.copy(source, target, states=[])
 
 
 def test_stores_are_given_by_url_too(tmp_path: Path) -> None:
     url, other = f"sqlite:///{tmp_path}/a.db", f"sqlite:///{tmp_path}/b.db"
     with pytest.raises(UnknownStore):
-        Holdfast.copy(url, other)
+        Limpet.copy(url, other)
     assert [] == list(tmp_path.iterdir())
-    with Holdfast(url) as hf:
-        result = hf.run_sync(writing, "end", state_id="x")
-        assert ["x"] == hf.copy(url, other).copied
-    with Holdfast(other) as hf:
-        assert result == resume(hf, "x")
+    with Limpet(url) as client:
+        result = client.run_sync(writing, "end", state_id="x")
+        assert ["x"] == client.copy(url, other).copied
+    with Limpet(other) as client:
+        assert result == resume(client, "x")
 
 
 def test_what_concerns_the_whole_target_is_raised() -> None:
@@ -428,10 +428,10 @@ def test_what_concerns_the_whole_target_is_raised() -> None:
         def acquire(self, claims: Any) -> Any:
             raise StoreFull(self.name, "the disk is full")
 
-    source = Holdfast(MemoryStateBackend())
+    source = Limpet(MemoryStateBackend())
     source.run_sync(stepping, 1, state_id="x")
     with pytest.raises(StoreFull):
-        Holdfast.copy(source, Full())
+        Limpet.copy(source, Full())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -439,21 +439,21 @@ def test_what_concerns_the_whole_target_is_raised() -> None:
 def test_a_copy_that_dies_at_any_write_leaves_whole_states_and_is_completed(
     kind: str, when: Any, tmp_path: Path
 ) -> None:
-    source = Holdfast(MemoryStateBackend())
+    source = Limpet(MemoryStateBackend())
     fill(source)
     counting = CrashingBackend(MemoryStateBackend())
-    Holdfast.copy(source, counting)
+    Limpet.copy(source, counting)
     assert counting.writes > 15
     for write in range(1, counting.writes + 1):
         folder = tmp_path / str(write)
         folder.mkdir()
         with KINDS[kind](folder) as backend:
             with pytest.raises(SimulatedCrash):
-                Holdfast.copy(source, CrashingBackend(backend, stop_at=write, when=when))
-            target = Holdfast(backend)
+                Limpet.copy(source, CrashingBackend(backend, stop_at=write, when=when))
+            target = Limpet(backend)
             whole = [header.state_id for header in target.list_states() if header.state_id != "gone"]
             require_equal(source, target, whole)
-            report = Holdfast.copy(source, target)
+            report = Limpet.copy(source, target)
             assert {} == report.refused
             require_equal(source, target, present())
             assert sorted(present()) == sorted(header.state_id for header in target.list_states())
@@ -461,21 +461,21 @@ def test_a_copy_that_dies_at_any_write_leaves_whole_states_and_is_completed(
 
 
 def test_a_stand_in_that_a_crash_left_behind_is_cleared_away() -> None:
-    source = Holdfast(MemoryStateBackend())
+    source = Limpet(MemoryStateBackend())
     fill(source)
     for states, owner in (("orphan", "gone"), ("child", "run")):
         for write in range(1, 4):
             backend = MemoryStateBackend()
             with pytest.raises(SimulatedCrash):
-                Holdfast.copy(source, CrashingBackend(backend, stop_at=write, when="after"), states=states)
+                Limpet.copy(source, CrashingBackend(backend, stop_at=write, when="after"), states=states)
             assert (owner in headers(backend)) is (write < 3)
-            report = Holdfast.copy(source, backend)
+            report = Limpet.copy(source, backend)
             assert {} == report.refused
             assert sorted(present()) == sorted(headers(backend))
 
 
 def test_two_copies_at_once_do_not_hinder_each_other() -> None:
-    source = Holdfast(MemoryStateBackend())
+    source = Limpet(MemoryStateBackend())
     fill(source)
 
     class Racing(MemoryStateBackend):
@@ -487,12 +487,12 @@ def test_two_copies_at_once_do_not_hinder_each_other() -> None:
             if not self.is_racing:
                 self.is_racing = True
                 with suppress(UnknownState, LeaseHeld):
-                    Holdfast.copy(source, self, states=claims[0].header.state_id)
+                    Limpet.copy(source, self, states=claims[0].header.state_id)
                 self.is_racing = False
             return super().acquire(claims)
 
-    target = Holdfast(Racing())
-    report = Holdfast.copy(source, target)
+    target = Limpet(Racing())
+    report = Limpet.copy(source, target)
     assert {} == report.refused
     require_equal(source, target, present())
 
@@ -506,16 +506,16 @@ def test_what_is_deleted_or_made_anew_while_it_is_copied_is_left_for_the_next_ti
                 executions["deleted " + state_id] += 1
                 self.delete_state(state_id)
                 if state_id == "c":
-                    Holdfast(self).run_sync(stepping, 3, state_id="c")
+                    Limpet(self).run_sync(stepping, 3, state_id="c")
             return super().read(state_id, after, limit)
 
-    source, target = Restless(), Holdfast(MemoryStateBackend())
+    source, target = Restless(), Limpet(MemoryStateBackend())
     for state_id in ("a", "b", "c"):
-        Holdfast(source).run_sync(stepping, 1, state_id=state_id)
+        Limpet(source).run_sync(stepping, 1, state_id=state_id)
     executions.clear()
-    assert Copied(copied=["a"], records=3, bytes=ANY) == Holdfast.copy(source, target)
-    assert ["c"] == Holdfast.copy(source, target).copied
-    require_equal(Holdfast(source), target, ["a", "c"])
+    assert Copied(copied=["a"], records=3, bytes=ANY) == Limpet.copy(source, target)
+    assert ["c"] == Limpet.copy(source, target).copied
+    require_equal(Limpet(source), target, ["a", "c"])
 
 
 def test_a_state_whose_header_is_damaged_is_refused_on_either_side() -> None:
@@ -527,29 +527,29 @@ def test_a_state_whose_header_is_damaged_is_refused_on_either_side() -> None:
             return msgspec.structs.replace(header, damage="it is worn") if header and self.is_worn else header
 
     source, target = Worn(), Worn()
-    Holdfast(source).run_sync(stepping, 1, state_id="x")
+    Limpet(source).run_sync(stepping, 1, state_id="x")
     source.is_worn = True
-    assert "its header cannot be trusted (it is worn)" in Holdfast.copy(source, target).refused["x"]
+    assert "its header cannot be trusted (it is worn)" in Limpet.copy(source, target).refused["x"]
     source.is_worn = False
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     target.is_worn = True
-    assert "its header in memory:// cannot be trusted (it is worn)" in Holdfast.copy(source, target).refused["x"]
+    assert "its header in memory:// cannot be trusted (it is worn)" in Limpet.copy(source, target).refused["x"]
 
 
 def test_records_that_are_damaged_since_the_last_copy_are_refused() -> None:
-    backend, target = MemoryStateBackend(), Holdfast(MemoryStateBackend())
+    backend, target = MemoryStateBackend(), Limpet(MemoryStateBackend())
     state = ExecutionState(state_backend=backend, state_id="x")
     state.storage.set("a", 1)
-    Holdfast.copy(backend, target)
+    Limpet.copy(backend, target)
     state.storage.set("b", 2)
     state.storage.set("c", 3)
     bodies = next(backend._by_id["x"].journal.sources()).bodies
     whole = bodies[1]
     bodies[1] = whole[:-1] + b"?"
-    assert "State 'x' is damaged at record 2" in Holdfast.copy(backend, target).refused["x"]
+    assert "State 'x' is damaged at record 2" in Limpet.copy(backend, target).refused["x"]
     assert 1 == len(target.backend.read("x"))
     bodies[1] = whole
-    assert ["x"] == Holdfast.copy(backend, target).updated
+    assert ["x"] == Limpet.copy(backend, target).updated
 
 
 def test_a_store_without_a_place_for_artifacts_says_so() -> None:
@@ -558,10 +558,10 @@ def test_a_store_without_a_place_for_artifacts_says_so() -> None:
             super().__init__()
             self.own_artifacts = None
 
-    source = Holdfast(MemoryStateBackend())
+    source = Limpet(MemoryStateBackend())
     source.run_sync(writing, "end", state_id="x")
     source.run_sync(stepping, 1, state_id="y")
-    report = Holdfast.copy(source, Bare())
+    report = Limpet.copy(source, Bare())
     assert (["y"], ["x"]) == (report.copied, list(report.refused))
     assert "has no place for the artifacts" in report.refused["x"]
 
@@ -571,14 +571,14 @@ def test_a_state_is_given_back_where_bringing_it_up_to_date_fails() -> None:
         def put(self, artifact_id: str, content: Content, pin: Pin | None = None) -> bool:
             raise StoreFull(self.name, "the disk is full")
 
-    source = Holdfast(MemoryStateBackend())
-    target = Holdfast(MemoryStateBackend(), artifact_backend=Small())
+    source = Limpet(MemoryStateBackend())
+    target = Limpet(MemoryStateBackend(), artifact_backend=Small())
     state = ExecutionState(state_backend=source.backend, state_id="x")
     state.storage.set("a", 1)
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     state.storage.set_artifact("chart", b"kelp")
     with pytest.raises(StoreFull):
-        Holdfast.copy(source, target)
+        Limpet.copy(source, target)
     header = target.backend.find_state("x")
     assert header is not None
     assert (1, None) == (header.position, header.holder)
@@ -590,9 +590,9 @@ def test_a_state_that_was_migrated_on_one_side_says_what_to_do() -> None:
             header = super().find_state(state_id)
             return header and msgspec.structs.replace(header, version=1)
 
-    source, target = Holdfast(MemoryStateBackend()), Holdfast(Older())
+    source, target = Limpet(MemoryStateBackend()), Limpet(Older())
     source.run_sync(stepping, 1, state_id="x")
     target.run_sync(stepping, 1, state_id="x")
-    refused = Holdfast.copy(source, target).refused["x"]
+    refused = Limpet.copy(source, target).refused["x"]
     assert "it has format version 1 there, and 2 here" in refused
-    assert "`holdfast migrate`" in refused
+    assert "`limpet migrate`" in refused

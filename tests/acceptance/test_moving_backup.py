@@ -13,18 +13,18 @@ from acceptance import moving_program
 from acceptance.moving_program import fishing
 from acceptance.moving_stores import KINDS, executions, failing, fill, present, require_equal, stepping, writing
 
-from holdfast import (
+from limpet import (
     Claim,
     Content,
     Copied,
-    Holdfast,
+    Limpet,
     MemoryArtifactBackend,
     MemoryStateBackend,
     Pin,
     StateStatus,
 )
-from holdfast.testing import CrashingBackend
-from holdfast.testing.crashing import SimulatedCrash
+from limpet.testing import CrashingBackend
+from limpet.testing.crashing import SimulatedCrash
 
 
 @pytest.fixture(autouse=True)
@@ -36,16 +36,16 @@ def fresh() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_backup_has_everything_and_costs_what_is_new_when_it_is_repeated(kind: str, tmp_path: Path) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    fill(hf)
+    client = Limpet(MemoryStateBackend())
+    fill(client)
     with KINDS[kind](tmp_path) as backend:
-        assert sorted(present()) == sorted(hf.backup(backend).copied)
-        again = hf.backup(backend)
+        assert sorted(present()) == sorted(client.backup(backend).copied)
+        again = client.backup(backend)
         assert Copied(unchanged=again.unchanged) == again
-        hf.run_sync(stepping, 1, state_id="new")
-        report = hf.backup(backend)
+        client.run_sync(stepping, 1, state_id="new")
+        report = client.backup(backend)
         assert (["new"], 3) == (report.copied, report.records)
-        require_equal(hf, Holdfast(backend), [*present(), "new"])
+        require_equal(client, Limpet(backend), [*present(), "new"])
 
 
 def test_a_backup_reads_nothing_twice_of_what_is_unchanged() -> None:
@@ -58,21 +58,21 @@ def test_a_backup_reads_nothing_twice_of_what_is_unchanged() -> None:
             return found
 
     source, target = Counting(), Counting()
-    hf = Holdfast(source)
-    hf.run_sync(stepping, 500, state_id="x")
-    hf.backup(target)
+    client = Limpet(source)
+    client.run_sync(stepping, 500, state_id="x")
+    client.backup(target)
     source.frames = target.frames = 0
-    assert ["x"] == hf.backup(target).unchanged
+    assert ["x"] == client.backup(target).unchanged
     assert (1, 1) == (source.frames, target.frames)
 
 
 def test_the_target_is_made_where_it_is_missing(tmp_path: Path) -> None:
-    with Holdfast(f"sqlite:///{tmp_path}/runs.db") as hf:
-        result = hf.run_sync(writing, "end", state_id="x")
+    with Limpet(f"sqlite:///{tmp_path}/runs.db") as client:
+        result = client.run_sync(writing, "end", state_id="x")
         told: list[tuple[int, int, str]] = []
-        hf.backup(f"sqlite:///{tmp_path}/deep/backup.db", on_progress=lambda *progress: told.append(progress))
+        client.backup(f"sqlite:///{tmp_path}/deep/backup.db", on_progress=lambda *progress: told.append(progress))
     assert [(1, 1, "x")] == told
-    with Holdfast(f"sqlite:///{tmp_path}/deep/backup.db", create=False) as restored:
+    with Limpet(f"sqlite:///{tmp_path}/deep/backup.db", create=False) as restored:
         assert result == asyncio.run(restored.resume("x"))
 
 
@@ -89,10 +89,10 @@ def test_a_backup_that_arrives_damaged_is_told() -> None:
             bodies = (*claim.bodies[:-1], claim.bodies[-1][:-1])
             return Claim(header=claim.header, bodies=bodies, holder=claim.holder, ttl_s=claim.ttl_s)
 
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(stepping, 3, state_id="long")
-    hf.run_sync(stepping, 0, state_id="short")
-    report = hf.backup(Forgetful())
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(stepping, 3, state_id="long")
+    client.run_sync(stepping, 0, state_id="short")
+    report = client.backup(Forgetful())
     assert (["short"], {"long"}) == (report.copied, set(report.refused))
     assert "State 'long' is damaged at record 5" in report.refused["long"]
 
@@ -104,26 +104,26 @@ def test_a_backup_whose_artifact_did_not_arrive_is_told() -> None:
         def put(self, artifact_id: str, content: Content, pin: Pin | None = None) -> bool:
             return content.size < 100_000 or super().put(artifact_id, content, pin)
 
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(writing, "end", state_id="x")
-    target = Holdfast(MemoryStateBackend(), artifact_backend=Careless())
-    assert "is not at memory://" in hf.backup(target).refused["x"]
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(writing, "end", state_id="x")
+    target = Limpet(MemoryStateBackend(), artifact_backend=Careless())
+    assert "is not at memory://" in client.backup(target).refused["x"]
 
 
 def test_a_backup_that_dies_again_and_again_is_completed_in_the_end() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    fill(hf)
+    client = Limpet(MemoryStateBackend())
+    fill(client)
     backend = MemoryStateBackend()
     deaths = 0
     while True:
         try:
-            report = hf.backup(CrashingBackend(backend, stop_at=7, when="after"))
+            report = client.backup(CrashingBackend(backend, stop_at=7, when="after"))
             break
         except SimulatedCrash:
             deaths += 1
     assert {} == report.refused
     assert deaths > 1
-    require_equal(hf, Holdfast(backend), present())
+    require_equal(client, Limpet(backend), present())
 
 
 def test_backups_of_a_store_that_another_process_writes_are_whole_and_go_on(tmp_path: Path) -> None:
@@ -134,29 +134,29 @@ def test_backups_of_a_store_that_another_process_writes_are_whole_and_go_on(tmp_
         assert process.stdin is not None
         assert process.stdout is not None
         assert "under way\n" == process.stdout.readline()
-        with Holdfast(url) as hf, Holdfast(target) as backup:
+        with Limpet(url) as client, Limpet(target) as backup:
             for _ in range(5):
-                reports.append(hf.backup(backup))
+                reports.append(client.backup(backup))
                 resume_all_that_is_unfinished(backup)
             process.stdin.write("end\n")
             process.stdin.flush()
             trips = int(process.stdout.readline())
-            reports.append(hf.backup(backup))
-            states = [header.state_id for header in hf.list_states(limit=10_000)]
-            require_equal(hf, backup, states)
+            reports.append(client.backup(backup))
+            states = [header.state_id for header in client.list_states(limit=10_000)]
+            require_equal(client, backup, states)
     assert trips > 10
     assert 0 == process.returncode
     assert [{}] * 6 == [report.refused for report in reports]
     assert all(report.copied for report in reports[:5])
 
 
-def resume_all_that_is_unfinished(backup: Holdfast) -> None:
+def resume_all_that_is_unfinished(backup: Limpet) -> None:
     """Take up what a backup has caught in the middle, elsewhere, and see that just the rest of it is executed."""
-    elsewhere = Holdfast(MemoryStateBackend())
+    elsewhere = Limpet(MemoryStateBackend())
     for header in backup.list_states(limit=10_000):
         if header.status is StateStatus.COMPLETED:
             continue
-        Holdfast.copy(backup, elsewhere, states=header.state_id)
+        Limpet.copy(backup, elsewhere, states=header.state_id)
         history = elsewhere.history(header.state_id)
         missing = [net for net in range(5) if not history.has_completed_event(address_of_haul(net))]
         moving_program.executed.clear()

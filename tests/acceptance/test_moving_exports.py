@@ -29,12 +29,12 @@ from acceptance.moving_stores import (
     writing,
 )
 
-from holdfast import (
+from limpet import (
     ArtifactMissing,
     Encryption,
     ExecutionState,
-    Holdfast,
-    HoldfastError,
+    Limpet,
+    LimpetError,
     MemoryStateBackend,
     NotImported,
     StateCorrupted,
@@ -55,12 +55,12 @@ def fresh() -> None:
     failing.clear()
 
 
-def resume(hf: Holdfast, state_id: str) -> Any:
-    return asyncio.run(hf.resume(state_id))
+def resume(client: Limpet, state_id: str) -> Any:
+    return asyncio.run(client.resume(state_id))
 
 
-def in_memory(**settings: Any) -> Holdfast:
-    return Holdfast(MemoryStateBackend(), **settings)
+def in_memory(**settings: Any) -> Limpet:
+    return Limpet(MemoryStateBackend(), **settings)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,7 +69,7 @@ def test_every_sort_of_state_comes_back_in_every_byte(kind: str, as_folder: bool
     source = in_memory()
     fill(source)
     with KINDS[kind](tmp_path) as backend:
-        target = Holdfast(backend)
+        target = Limpet(backend)
         for state_id in present():
             path = source.export(state_id, tmp_path / f"{state_id}.export", as_folder=as_folder)
             assert path.is_dir() is as_folder
@@ -91,7 +91,7 @@ def test_a_run_begun_in_one_store_ends_in_another(kind: str, tmp_path: Path) -> 
     failing.clear()
     executions.clear()
     with KINDS[kind](tmp_path) as backend:
-        target = Holdfast(backend)
+        target = Limpet(backend)
         target.import_(path)
         assert ["kelp " * 10_000, "kelp " * 60_000, "end/1"] == resume(target, "x")
     assert Counter(end=1) == executions
@@ -106,33 +106,33 @@ def test_an_encrypted_state_stays_encrypted_and_needs_its_key(tmp_path: Path) ->
     assert "x" == target.import_(path)
     assert result == resume(target, "x")
     without, other = in_memory(), in_memory(encryption=Encryption(new_key()))
-    for hf in (without, other):
+    for client in (without, other):
         with pytest.raises(WrongKey):
-            hf.import_(path)
-        assert [] == hf.list_states()
+            client.import_(path)
+        assert [] == client.list_states()
     with pytest.raises(WrongKey):
-        Holdfast(source.backend).export("x", tmp_path / "y.zip")
+        Limpet(source.backend).export("x", tmp_path / "y.zip")
     assert ["x"] == os.listdir(tmp_path)
 
 
 def test_what_is_exported_is_readable_json(tmp_path: Path) -> None:
-    hf = in_memory()
+    client = in_memory()
     metadata = StateMetadata(tags=["tide"], description="Ebbe und Flut, früh")
-    hf.run_sync(stepping, 2, state_id="x", metadata=metadata)
-    hf.fork("x", "step#2", new_state_id="y")
-    path = hf.export("y", tmp_path / "y", as_folder=True)
-    manifest = json.loads((path / "holdfast.json").read_text())
-    assert ("holdfast state", 1, "y", 3) == (
+    client.run_sync(stepping, 2, state_id="x", metadata=metadata)
+    client.fork("x", "step#2", new_state_id="y")
+    path = client.export("y", tmp_path / "y", as_folder=True)
+    manifest = json.loads((path / "limpet.json").read_text())
+    assert ("limpet state", 1, "y", 3) == (
         *(manifest[key] for key in ("format", "version")),
         manifest["state"]["state_id"],
         manifest["records"],
     )
     assert [{"state_id": "x", "last": 2}] == manifest["state"]["bases"]
-    assert "früh" in (path / "holdfast.json").read_text()
+    assert "früh" in (path / "limpet.json").read_text()
     lines = [json.loads(line) for line in (path / "journal.jsonl").read_text().splitlines()]
     assert ["x", "x", None] == [line.get("owner") for line in lines[:3]]
     assert "stepping::step::tool_call" == lines[1]["record"]["event"]["address"]
-    zipped = hf.export("y", tmp_path / "y.zip")
+    zipped = client.export("y", tmp_path / "y.zip")
     with zipfile.ZipFile(zipped) as file:
         assert {name: file.read(name) for name in file.namelist()} == {
             found.relative_to(path).as_posix(): found.read_bytes() for found in path.rglob("*") if found.is_file()
@@ -140,52 +140,52 @@ def test_what_is_exported_is_readable_json(tmp_path: Path) -> None:
 
 
 def test_an_export_is_for_its_owner_alone_and_the_same_each_time(tmp_path: Path) -> None:
-    hf = in_memory()
-    hf.run_sync(writing, "end", state_id="x")
-    file = hf.export("x", tmp_path / "x.zip")
-    folder = hf.export("x", tmp_path / "x", as_folder=True)
+    client = in_memory()
+    client.run_sync(writing, "end", state_id="x")
+    file = client.export("x", tmp_path / "x.zip")
+    folder = client.export("x", tmp_path / "x", as_folder=True)
     assert [0o600] == [stat.S_IMODE(file.stat().st_mode)]
     modes = {stat.S_IMODE(found.stat().st_mode) for found in folder.rglob("*") if found.is_file()}
     assert ({0o600}, 0o700) == (modes, stat.S_IMODE(folder.stat().st_mode))
-    assert file.read_bytes() == hf.export("x", tmp_path / "again.zip").read_bytes()
+    assert file.read_bytes() == client.export("x", tmp_path / "again.zip").read_bytes()
     assert {"x.zip", "x", "again.zip"} == set(os.listdir(tmp_path))
 
 
 def test_an_export_replaces_only_an_export_and_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    hf = in_memory()
-    hf.run_sync(stepping, 1, state_id="x")
+    client = in_memory()
+    client.run_sync(stepping, 1, state_id="x")
     for as_folder in (False, True):
-        path = hf.export("x", tmp_path / f"{as_folder}", as_folder=as_folder)
+        path = client.export("x", tmp_path / f"{as_folder}", as_folder=as_folder)
         with pytest.raises(UsageError, match=r"There is something at .* already"):
-            hf.export("x", path, as_folder=as_folder)
-        assert path == hf.export("x", path, as_folder=as_folder, overwrite=True)
+            client.export("x", path, as_folder=as_folder)
+        assert path == client.export("x", path, as_folder=as_folder, overwrite=True)
         assert "x" == in_memory().import_(path)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "kelp.jpg").write_bytes(b"kelp")
     for as_folder in (False, True):
         with pytest.raises(UsageError, match="is not replaced"):
-            hf.export("x", tmp_path / "photos", as_folder=as_folder, overwrite=True)
+            client.export("x", tmp_path / "photos", as_folder=as_folder, overwrite=True)
     assert b"kelp" == (tmp_path / "photos" / "kelp.jpg").read_bytes()
     with pytest.raises(UsageError, match="cannot be written to"):
-        hf.export("x", tmp_path / "missing" / "x.zip")
+        client.export("x", tmp_path / "missing" / "x.zip")
     assert {"False", "True", "photos"} == set(os.listdir(tmp_path))
 
 
 def test_a_state_that_cannot_be_exported_leaves_nothing_behind(tmp_path: Path) -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend)
-    hf.run_sync(writing, "end", state_id="x")
+    client = Limpet(backend)
+    client.run_sync(writing, "end", state_id="x")
     with pytest.raises(UnknownState):
-        hf.export("y", tmp_path / "y.zip")
-    assert hf.artifacts is not None
-    info = hf.artifacts.list_artifacts()[0]
-    hf.artifacts.delete(info.artifact_id, info.put_at)
+        client.export("y", tmp_path / "y.zip")
+    assert client.artifacts is not None
+    info = client.artifacts.list_artifacts()[0]
+    client.artifacts.delete(info.artifact_id, info.put_at)
     with pytest.raises(ArtifactMissing):
-        hf.export("x", tmp_path / "x", as_folder=True)
+        client.export("x", tmp_path / "x", as_folder=True)
     bodies = next(backend._by_id["x"].journal.sources()).bodies
     bodies[1] = bodies[1][:-1] + b"?"
     with pytest.raises(StateCorrupted, match="at record 2"):
-        hf.export("x", tmp_path / "x.zip")
+        client.export("x", tmp_path / "x.zip")
     assert [] == os.listdir(tmp_path)
 
 
@@ -230,7 +230,7 @@ def test_an_import_goes_on_from_the_beginning_that_is_there_and_never_back(tmp_p
     require_equal(source, target, ["x"])
 
 
-def same_or_refused(source: Holdfast, path: Path) -> bool:
+def same_or_refused(source: Limpet, path: Path) -> bool:
     """Whether an import of what may be damaged was refused; otherwise it has to be the very same state."""
     target = in_memory()
     try:
@@ -244,12 +244,12 @@ def same_or_refused(source: Holdfast, path: Path) -> bool:
 
 
 @pytest.fixture
-def tiny() -> Holdfast:
+def tiny() -> Limpet:
     """A state of few bytes, with an artifact."""
-    hf = in_memory()
-    state = ExecutionState(state_backend=hf.backend, state_id="x")
+    client = in_memory()
+    state = ExecutionState(state_backend=client.backend, state_id="x")
     state.storage.set_artifact("chart", b"kelp")
-    return hf
+    return client
 
 
 def flips(data: bytes) -> list[bytes]:
@@ -258,7 +258,7 @@ def flips(data: bytes) -> list[bytes]:
 
 
 def test_every_byte_of_an_exported_file_that_is_changed_is_noticed_or_does_not_matter(
-    tiny: Holdfast, tmp_path: Path
+    tiny: Limpet, tmp_path: Path
 ) -> None:
     path = tiny.export("x", tmp_path / "x.zip")
     whole = path.read_bytes()
@@ -274,7 +274,7 @@ def test_every_byte_of_an_exported_file_that_is_changed_is_noticed_or_does_not_m
 
 
 def test_every_byte_of_an_exported_folder_that_is_changed_is_noticed_or_does_not_matter(
-    tiny: Holdfast, tmp_path: Path
+    tiny: Limpet, tmp_path: Path
 ) -> None:
     folder = tiny.export("x", tmp_path / "x", as_folder=True)
     files = sorted(found for found in folder.rglob("*") if found.is_file())
@@ -306,7 +306,7 @@ def test_every_byte_of_an_exported_folder_that_is_changed_is_noticed_or_does_not
     assert not same_or_refused(tiny, folder)
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tiny: Holdfast, tmp_path: Path) -> None:
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tiny: Limpet, tmp_path: Path) -> None:
     folder = tiny.export("x", tmp_path / "x", as_folder=True)
     (folder / "journal.jsonl").unlink()
     os.mkfifo(folder / "journal.jsonl")
@@ -316,12 +316,12 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tiny: Holdfast, tmp_pat
 
 def forged(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     """An exported folder whose manifest was changed by somebody who knows how its checksum is made."""
-    manifest = json.loads((path / "holdfast.json").read_text())
+    manifest = json.loads((path / "limpet.json").read_text())
     change(manifest)
     manifest["sha256"] = ""
     text = json.dumps(manifest, separators=(",", ":"), ensure_ascii=False)
     manifest["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    (path / "holdfast.json").write_text(json.dumps(manifest))
+    (path / "limpet.json").write_text(json.dumps(manifest))
     return path
 
 
@@ -352,7 +352,7 @@ def forged(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     ],
 )
 def test_a_forged_manifest_is_refused_with_the_reason(
-    tiny: Holdfast, tmp_path: Path, change: Callable[[dict[str, Any]], object], why: str
+    tiny: Limpet, tmp_path: Path, change: Callable[[dict[str, Any]], object], why: str
 ) -> None:
     folder = forged(tiny.export("x", tmp_path / "x", as_folder=True), change)
     target = in_memory()
@@ -362,7 +362,7 @@ def test_a_forged_manifest_is_refused_with_the_reason(
     assert {} == artifacts_in(target)
 
 
-def test_an_artifact_that_is_left_out_is_missed(tiny: Holdfast, tmp_path: Path) -> None:
+def test_an_artifact_that_is_left_out_is_missed(tiny: Limpet, tmp_path: Path) -> None:
     folder = tiny.export("x", tmp_path / "x", as_folder=True)
     name = f"artifacts/{hashlib.sha256(b'kelp').hexdigest()}"
     target = in_memory()
@@ -371,7 +371,7 @@ def test_an_artifact_that_is_left_out_is_missed(tiny: Holdfast, tmp_path: Path) 
     assert [] == target.list_states()
 
 
-def test_a_newer_export_is_told_from_a_damaged_one(tiny: Holdfast, tmp_path: Path) -> None:
+def test_a_newer_export_is_told_from_a_damaged_one(tiny: Limpet, tmp_path: Path) -> None:
     folder = tiny.export("x", tmp_path / "x", as_folder=True)
     with pytest.raises(UnsupportedVersion, match="The exported state has format version 3"):
         in_memory().import_(forged(folder, lambda manifest: manifest.update(version=3, more="fields")))
@@ -387,14 +387,14 @@ def zipped(path: Path, files: dict[str, bytes], method: int = zipfile.ZIP_DEFLAT
     return path
 
 
-def test_a_zip_that_swells_is_read_no_further_than_it_says(tiny: Holdfast, tmp_path: Path) -> None:
+def test_a_zip_that_swells_is_read_no_further_than_it_says(tiny: Limpet, tmp_path: Path) -> None:
     folder = tiny.export("x", tmp_path / "x", as_folder=True)
     files = {found.relative_to(folder).as_posix(): found.read_bytes() for found in folder.rglob("*") if found.is_file()}
     bomb = zipped(tmp_path / "bomb.zip", files | {"journal.jsonl": bytes(50_000_000)})
     with pytest.raises(NotImported, match=r"journal\.jsonl is longer than"):
         in_memory().import_(bomb)
-    bomb = zipped(tmp_path / "bomb.zip", files | {"holdfast.json": b" " * 70_000_000})
-    with pytest.raises(NotImported, match=r"holdfast\.json is longer than"):
+    bomb = zipped(tmp_path / "bomb.zip", files | {"limpet.json": b" " * 70_000_000})
+    with pytest.raises(NotImported, match=r"limpet\.json is longer than"):
         in_memory().import_(bomb)
     # What else is in it is not looked at, and no path in it is ever written.
     extra = zipped(tmp_path / "extra.zip", files | {"../outside": b"x", "/outside": b"x", "more": b"x"})
@@ -406,7 +406,7 @@ def test_a_zip_that_swells_is_read_no_further_than_it_says(tiny: Holdfast, tmp_p
 
 
 def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
-    hf = in_memory()
+    client = in_memory()
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("kelp")
     buffer = io.BytesIO()
@@ -415,35 +415,35 @@ def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.zip").write_bytes(buffer.getvalue())
     for name, why in (
         ("nothing", "it is not there"),
-        ("empty", "holdfast.json is missing in it"),
+        ("empty", "limpet.json is missing in it"),
         ("text", "it is no zip file"),
-        ("other.zip", "holdfast.json is missing in it"),
+        ("other.zip", "limpet.json is missing in it"),
     ):
         with pytest.raises(NotImported, match=why) as caught:
-            hf.import_(tmp_path / name)
+            client.import_(tmp_path / name)
         assert "Nothing was changed." in str(caught.value)
-        assert isinstance(caught.value, HoldfastError)
+        assert isinstance(caught.value, LimpetError)
 
 
 def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
-    hf = in_memory()
-    hf.run_sync(writing, "end", state_id="x")
+    client = in_memory()
+    client.run_sync(writing, "end", state_id="x")
     told_of: list[tuple[int, int]] = []
-    path = hf.export("x", tmp_path / "x.zip", on_progress=lambda done, total, _: told_of.append((done, total)))
+    path = client.export("x", tmp_path / "x.zip", on_progress=lambda done, total, _: told_of.append((done, total)))
     in_memory().import_(path, on_progress=lambda done, total, _: told_of.append((done, total)))
     assert [(1, 3), (2, 3), (3, 3)] * 2 == told_of
 
 
 def test_a_damaged_disk_between_checking_and_storing_is_noticed(tmp_path: Path) -> None:
-    hf = in_memory()
-    hf.run_sync(writing, "end", state_id="x")
-    folder = hf.export("x", tmp_path / "x", as_folder=True)
+    client = in_memory()
+    client.run_sync(writing, "end", state_id="x")
+    folder = client.export("x", tmp_path / "x", as_folder=True)
     target = in_memory()
 
     def wear(done: int, total: int, name: str) -> None:
         if done == total:
             (folder / name).write_bytes(b"x" * (folder / name).stat().st_size)
 
-    with pytest.raises(HoldfastError):
+    with pytest.raises(LimpetError):
         target.import_(folder, on_progress=wear)
     assert [] == target.list_states()

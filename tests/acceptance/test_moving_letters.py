@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from acceptance.moving_stores import KINDS, stepping
 
-from holdfast import Holdfast, MemoryStateBackend, StateBackend
-from holdfast.engine.portable.form import Unreadable, letters_in
-from holdfast.testing import CrashingBackend
-from holdfast.testing.crashing import SimulatedCrash
+from limpet import Limpet, MemoryStateBackend, StateBackend
+from limpet.engine.portable.form import Unreadable, letters_in
+from limpet.testing import CrashingBackend
+from limpet.testing.crashing import SimulatedCrash
 
 BOTH = [("question", b"yes"), ("message \u2013 1", b"\x00\xff")]
 
@@ -32,7 +32,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sta
 
 def fill(backend: StateBackend) -> None:
     for state_id in ("kelp", "wrack"):
-        Holdfast(backend).run_sync(stepping, 1, state_id=state_id)
+        Limpet(backend).run_sync(stepping, 1, state_id=state_id)
     for name, body in BOTH:
         backend.deliver("kelp", name, body)
 
@@ -45,20 +45,20 @@ def test_letters_come_along_and_are_there_once(stores: tuple[StateBackend, State
     source, target = stores
     fill(source)
     for expected in ("copied", "unchanged"):
-        assert {"kelp", "wrack"} == set(getattr(Holdfast.copy(source, target), expected))
+        assert {"kelp", "wrack"} == set(getattr(Limpet.copy(source, target), expected))
         assert (BOTH, []) == (letters(target), letters(target, "wrack"))
     source.deliver("kelp", "later", b"more")
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     assert [*BOTH, ("later", b"more")] == letters(target)
 
 
 def test_a_letter_that_is_there_stays_as_it_is(stores: tuple[StateBackend, StateBackend]) -> None:
     source, target = stores
     fill(source)
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     target.deliver("kelp", "later", b"there")
     source.deliver("kelp", "later", b"here")
-    Holdfast.copy(source, target)
+    Limpet.copy(source, target)
     assert [*BOTH, ("later", b"there")] == letters(target)
 
 
@@ -67,13 +67,13 @@ def test_a_copy_that_dies_while_it_delivers_is_completed_by_the_next(when: Any) 
     source = MemoryStateBackend()
     fill(source)
     counting = CrashingBackend(MemoryStateBackend())
-    Holdfast.copy(source, counting)
+    Limpet.copy(source, counting)
     assert 4 == counting.writes
     for write in range(1, counting.writes + 1):
         target = MemoryStateBackend()
         with pytest.raises(SimulatedCrash):
-            Holdfast.copy(source, CrashingBackend(target, stop_at=write, when=when))
-        assert {} == Holdfast.copy(source, target).refused
+            Limpet.copy(source, CrashingBackend(target, stop_at=write, when=when))
+        assert {} == Limpet.copy(source, target).refused
         assert BOTH == letters(target)
 
 
@@ -85,7 +85,7 @@ class _WithoutInboxes(MemoryStateBackend):
 def test_a_store_without_inboxes_is_named_where_there_are_letters() -> None:
     source, target = MemoryStateBackend(), _WithoutInboxes()
     fill(source)
-    refused = Holdfast.copy(source, target).refused
+    refused = Limpet.copy(source, target).refused
     assert ["kelp"] == list(refused)
     assert "has no inboxes" in refused["kelp"]
 
@@ -96,10 +96,10 @@ def test_an_export_carries_the_letters(as_folder: bool, tmp_path: Path) -> None:
     fill(source)
     for state_id, version in (("kelp", 2), ("wrack", 1)):
         path = tmp_path / state_id
-        Holdfast(source).export(state_id, path, as_folder=as_folder)
+        Limpet(source).export(state_id, path, as_folder=as_folder)
         if as_folder:
-            assert version == json.loads((path / "holdfast.json").read_text())["version"]
-        Holdfast(target).import_(path)
+            assert version == json.loads((path / "limpet.json").read_text())["version"]
+        Limpet(target).import_(path)
     assert (BOTH, []) == (letters(target), letters(target, "wrack"))
 
 

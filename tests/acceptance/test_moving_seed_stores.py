@@ -1,4 +1,4 @@
-"""States of the system that Holdfast grew out of, taken in as history that is over. Nothing pickled is ever opened."""
+"""States of the system that Limpet grew out of, taken in as history that is over. Nothing pickled is ever opened."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from acceptance.moving_stores import KINDS
 
-from holdfast import (
+from limpet import (
     Encryption,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     NotImported,
     StateStatus,
@@ -54,26 +54,26 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=KINDS)
-def hf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Holdfast]:
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Limpet]:
     with KINDS[request.param](tmp_path) as backend:
-        yield Holdfast(backend)
+        yield Limpet(backend)
 
 
 def local(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone()
 
 
-def test_a_whole_store_is_taken_in_and_nothing_pickled_is_opened(hf: Holdfast, store: Path) -> None:
-    assert [FINISHED, RUNNING] == hf.import_all(store)
-    assert RUNNING == hf.import_(store)
-    assert [RUNNING, FINISHED] == [header.state_id for header in hf.list_states()]
-    assert [FINISHED] == [header.state_id for header in hf.list_states(tags=["kelp"], status=StateStatus.COMPLETED)]
+def test_a_whole_store_is_taken_in_and_nothing_pickled_is_opened(client: Limpet, store: Path) -> None:
+    assert [FINISHED, RUNNING] == client.import_all(store)
+    assert RUNNING == client.import_(store)
+    assert [RUNNING, FINISHED] == [header.state_id for header in client.list_states()]
+    assert [FINISHED] == [header.state_id for header in client.list_states(tags=["kelp"], status=StateStatus.COMPLETED)]
     assert [] == opened
 
 
-def test_events_have_their_addresses_results_and_times(hf: Holdfast, store: Path) -> None:
-    hf.import_all(store)
-    history = hf.history(FINISHED)
+def test_events_have_their_addresses_results_and_times(client: Limpet, store: Path) -> None:
+    client.import_all(store)
+    history = client.history(FINISHED)
     assert [
         "research::agent_call",
         "research::fetch::tool_call",
@@ -89,9 +89,9 @@ def test_events_have_their_addresses_results_and_times(hf: Holdfast, store: Path
     assert ("research", ExecutionStatus.COMPLETED) == statuses[-1]
 
 
-def test_the_header_says_what_the_snapshot_said(hf: Holdfast, store: Path) -> None:
-    hf.import_all(store)
-    header = hf.show(FINISHED).header
+def test_the_header_says_what_the_snapshot_said(client: Limpet, store: Path) -> None:
+    client.import_all(store)
+    header = client.show(FINISHED).header
     assert (StateStatus.COMPLETED, None, None) == (header.status, header.agent, header.holder)
     assert local("2024-05-01T10:00:05.25") == header.created_at
     assert local("2024-05-01T10:00:06.5") == header.updated_at
@@ -103,13 +103,13 @@ def test_the_header_says_what_the_snapshot_said(hf: Holdfast, store: Path) -> No
     )
     assert {"user": 7} == metadata.custom_data
     # What ran when it was saved does not run here.
-    assert StateStatus.PAUSED is hf.show(RUNNING).header.status
-    assert [RUNNING] == [child.state_id for child in hf.lineage(FINISHED).children]
+    assert StateStatus.PAUSED is client.show(RUNNING).header.status
+    assert [RUNNING] == [child.state_id for child in client.lineage(FINISHED).children]
 
 
-def test_storage_comes_along_and_a_note_stands_for_what_was_pickled(hf: Holdfast, store: Path) -> None:
-    hf.import_all(store)
-    state = ExecutionState.load_from_state_id(FINISHED, hf.backend)
+def test_storage_comes_along_and_a_note_stands_for_what_was_pickled(client: Limpet, store: Path) -> None:
+    client.import_all(store)
+    state = ExecutionState.load_from_state_id(FINISHED, client.backend)
     assert ["fetched", "summed up"] == [state.storage.get(f"step::{number}") for number in (0, 1)]
     note = state.storage.get_artifact("embedding")
     snapshot = json.loads((store / "states" / f"{FINISHED}.json").read_text())
@@ -119,9 +119,9 @@ def test_storage_comes_along_and_a_note_stands_for_what_was_pickled(hf: Holdfast
     assert [] == opened
 
 
-def test_failures_retries_waits_and_recovered_results_are_understood(hf: Holdfast, store: Path) -> None:
-    hf.import_all(store)
-    history = hf.history(RUNNING)
+def test_failures_retries_waits_and_recovered_results_are_understood(client: Limpet, store: Path) -> None:
+    client.import_all(store)
+    history = client.history(RUNNING)
     failed = history["research::fetch::tool_call"]
     assert failed.error is not None
     assert (ExecutionStatus.FAILED, "the page does not answer", 3) == (
@@ -136,46 +136,46 @@ def test_failures_retries_waits_and_recovered_results_are_understood(hf: Holdfas
     assert "research::fetch#3::tool_call" not in history
 
 
-def test_it_can_be_looked_at_compared_and_moved_and_not_resumed(hf: Holdfast, store: Path, tmp_path: Path) -> None:
-    hf.import_all(store)
-    assert 1 == len(hf.checkpoints(FINISHED))
-    diff = hf.diff(FINISHED, RUNNING)
+def test_it_can_be_looked_at_compared_and_moved_and_not_resumed(client: Limpet, store: Path, tmp_path: Path) -> None:
+    client.import_all(store)
+    assert 1 == len(client.checkpoints(FINISHED))
+    diff = client.diff(FINISHED, RUNNING)
     assert "research::approve::tool_call" in [event.address for event in diff.new_events]
-    other = Holdfast(MemoryStateBackend())
-    assert FINISHED == other.import_(hf.export(FINISHED, tmp_path / "x.zip"))
-    assert hf.backend.read(FINISHED) == other.backend.read(FINISHED)
+    other = Limpet(MemoryStateBackend())
+    assert FINISHED == other.import_(client.export(FINISHED, tmp_path / "x.zip"))
+    assert client.backend.read(FINISHED) == other.backend.read(FINISHED)
     with pytest.raises(UsageError, match="so there is no agent to resume"):
-        asyncio.run(hf.resume(FINISHED))
+        asyncio.run(client.resume(FINISHED))
 
 
-def test_one_state_is_taken_in_by_its_file(hf: Holdfast, store: Path) -> None:
-    assert FINISHED == hf.import_(store / "states" / f"{FINISHED}.json")
-    assert [FINISHED] == [header.state_id for header in hf.list_states()]
+def test_one_state_is_taken_in_by_its_file(client: Limpet, store: Path) -> None:
+    assert FINISHED == client.import_(store / "states" / f"{FINISHED}.json")
+    assert [FINISHED] == [header.state_id for header in client.list_states()]
 
 
-def test_what_is_missing_has_a_default(hf: Holdfast) -> None:
-    assert BARE == hf.import_(STORES / "bare")
-    history = hf.history(BARE)
+def test_what_is_missing_has_a_default(client: Limpet) -> None:
+    assert BARE == client.import_(STORES / "bare")
+    history = client.history(BARE)
     assert ["add_one::tool_call", "add_one#2::tool_call"] == history.addresses()
     assert 6 == history.get_event_result("add_one::tool_call")
-    assert StateStatus.PAUSED is hf.show(BARE).header.status
+    assert StateStatus.PAUSED is client.show(BARE).header.status
 
 
 def test_a_store_with_a_key_takes_it_in_encrypted(store: Path) -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend, encryption=Encryption(new_key()))
-    hf.import_all(store)
-    assert {"title": "Kelp", "pages": 2} == hf.history(FINISHED).get_event_result("research::agent_call")
+    client = Limpet(backend, encryption=Encryption(new_key()))
+    client.import_all(store)
+    assert {"title": "Kelp", "pages": 2} == client.history(FINISHED).get_event_result("research::agent_call")
     assert not any(b"Kelp" in frame for _, frame in backend.read(FINISHED))
 
 
-def test_a_large_result_becomes_an_artifact(hf: Holdfast, store: Path) -> None:
+def test_a_large_result_becomes_an_artifact(client: Limpet, store: Path) -> None:
     change(store, lambda snapshot: events(snapshot)[1].update(result="kelp " * 20_000))
     change(store, lambda snapshot: events(snapshot)[2].update(result="kelp " * 20_000))
-    hf.import_all(store)
-    assert "kelp " * 20_000 == hf.history(FINISHED).get_event_result("research::fetch::tool_call")
-    assert hf.artifacts is not None
-    assert [100_000] == [info.size for info in hf.artifacts.list_artifacts()]
+    client.import_all(store)
+    assert "kelp " * 20_000 == client.history(FINISHED).get_event_result("research::fetch::tool_call")
+    assert client.artifacts is not None
+    assert [100_000] == [info.size for info in client.artifacts.list_artifacts()]
 
 
 def events(snapshot: dict[str, Any]) -> list[dict[str, Any]]:
@@ -218,34 +218,34 @@ def change(store: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     ],
 )
 def test_what_is_not_understood_is_refused_with_its_place(
-    hf: Holdfast, store: Path, edit: Callable[[dict[str, Any]], object], why: str
+    client: Limpet, store: Path, edit: Callable[[dict[str, Any]], object], why: str
 ) -> None:
     change(store, edit)
     with pytest.raises(NotImported, match=why) as caught:
-        hf.import_all(store)
+        client.import_all(store)
     assert f"{FINISHED}.json" in str(caught.value)
-    assert [] == hf.list_states()
+    assert [] == client.list_states()
 
 
 def test_newer_and_broken_and_empty_stores_are_refused(store: Path, tmp_path: Path) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     change(store, lambda snapshot: snapshot.update(version="2.0.0"))
     with pytest.raises(UnsupportedVersion, match="has format version 2"):
-        hf.import_(store)
+        client.import_(store)
     (store / "states" / f"{FINISHED}.json").write_text('{"state_id": "x"')
     with pytest.raises(NotImported, match="truncated"):
-        hf.import_(store)
+        client.import_(store)
     (tmp_path / "empty" / "states").mkdir(parents=True)
     with pytest.raises(NotImported, match="no state is in its folder 'states'"):
-        hf.import_(tmp_path / "empty")
+        client.import_(tmp_path / "empty")
     with pytest.raises(NotImported, match="cannot be read"):
-        hf.import_(tmp_path / "nothing.json")
+        client.import_(tmp_path / "nothing.json")
 
 
-def test_a_snapshot_that_has_changed_since_is_another_state(hf: Holdfast, store: Path) -> None:
-    hf.import_all(store)
-    before = hf.backend.read(FINISHED)
+def test_a_snapshot_that_has_changed_since_is_another_state(client: Limpet, store: Path) -> None:
+    client.import_all(store)
+    before = client.backend.read(FINISHED)
     change(store, lambda snapshot: [events(snapshot)[at].update(result="another") for at in (0, -1)])
     with pytest.raises(UsageError, match="they differ from record 5 on"):
-        hf.import_(store / "states" / f"{FINISHED}.json")
-    assert before == hf.backend.read(FINISHED)
+        client.import_(store / "states" / f"{FINISHED}.json")
+    assert before == client.backend.read(FINISHED)

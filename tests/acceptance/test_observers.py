@@ -9,14 +9,14 @@ from collections import Counter
 
 import pytest
 
-from holdfast import (
+from limpet import (
     DriftWarning,
     EventBus,
     EventNotice,
     ExecutionEvent,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     ReplayMode,
     agent,
@@ -52,7 +52,7 @@ def test_a_subscriber_sees_every_event_in_order() -> None:
     bus = EventBus()
     seen: list[EventNotice] = []
     bus.subscribe(seen.append)
-    Holdfast("memory://").run_sync(shop, 2, state_id="seen", event_bus=bus)
+    Limpet("memory://").run_sync(shop, 2, state_id="seen", event_bus=bus)
     assert bus.flush()
     assert [
         ("shop::agent_call", "started"),
@@ -78,7 +78,7 @@ def test_a_quick_subscriber_has_seen_an_event_when_its_call_returns() -> None:
             await pay(amount)
             counts.append(len(seen))
 
-    Holdfast("memory://").run_sync(counts_along, event_bus=bus)
+    Limpet("memory://").run_sync(counts_along, event_bus=bus)
     assert [1 + 2 * (number + 1) for number in range(20)] == counts
 
 
@@ -91,8 +91,8 @@ def test_a_subscriber_that_raises_changes_nothing_and_is_reported(caplog: pytest
 
     bus.subscribe(raises)
     bus.subscribe(seen.append)
-    with caplog.at_level(logging.ERROR, "holdfast.bus"):
-        assert 3 == Holdfast("memory://").run_sync(shop, 3, event_bus=bus)
+    with caplog.at_level(logging.ERROR, "limpet.bus"):
+        assert 3 == Limpet("memory://").run_sync(shop, 3, event_bus=bus)
         assert bus.flush()
     assert Counter(pay=3) == executions
     assert 8 == len(seen)
@@ -104,7 +104,7 @@ def test_a_subscriber_that_never_returns_does_not_hold_a_run_up() -> None:
     gate = threading.Event()
     bus.subscribe(lambda notice: gate.wait(60))
     try:
-        assert 4950 == Holdfast("memory://").run_sync(shop, 100, event_bus=bus)
+        assert 4950 == Limpet("memory://").run_sync(shop, 100, event_bus=bus)
         assert not bus.flush(0.0)
     finally:
         gate.set()
@@ -145,7 +145,7 @@ def test_async_subscribers_and_streams_run_on_their_loop() -> None:
         bus.subscribe(handler, name="async")
         follower = asyncio.create_task(follow())
         await asyncio.sleep(0)
-        await Holdfast("memory://").run(shop, 1, event_bus=bus)
+        await Limpet("memory://").run(shop, 1, event_bus=bus)
         await follower
         while len(called) < len(streamed):
             await asyncio.sleep(0)
@@ -168,14 +168,14 @@ def test_an_async_subscriber_that_raises_is_reported_and_called_again(caplog: py
             raise RuntimeError("subscriber")
 
         bus.subscribe(handler, name="async")
-        await Holdfast("memory://").run(shop, 1, event_bus=bus)
+        await Limpet("memory://").run(shop, 1, event_bus=bus)
         while len(called) < 4:
             await asyncio.sleep(0)
         bus.unsubscribe("async")
         await asyncio.sleep(0)
         return len(called)
 
-    with caplog.at_level(logging.ERROR, "holdfast.bus"):
+    with caplog.at_level(logging.ERROR, "limpet.bus"):
         assert 4 == asyncio.run(main())
     assert 4 == len(caplog.records)
 
@@ -185,7 +185,7 @@ def test_failures_and_cancellations_are_told() -> None:
     seen: list[EventNotice] = []
     bus.subscribe(seen.append)
     with pytest.raises(ValueError, match="broken"):
-        Holdfast("memory://").run_sync(breaks, event_bus=bus)
+        Limpet("memory://").run_sync(breaks, event_bus=bus)
     assert bus.flush()
     assert "ValueError: broken" == seen[-1].original_error
     assert ExecutionStatus.FAILED is seen[-1].status
@@ -199,7 +199,7 @@ def test_failures_and_cancellations_are_told() -> None:
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    Holdfast("memory://").run_sync(cancelled, event_bus=bus)
+    Limpet("memory://").run_sync(cancelled, event_bus=bus)
     assert bus.flush()
     assert ExecutionStatus.CANCELLED in [notice.status for notice in seen]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
+from limpet import (
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     OnceAgain,
     OutcomeUnknown,
@@ -23,7 +23,7 @@ from holdfast import (
     agent,
     tool,
 )
-from holdfast.testing import CrashingBackend, SimulatedCrash
+from limpet.testing import CrashingBackend, SimulatedCrash
 
 executed: list[str] = []
 
@@ -58,7 +58,7 @@ def nothing_executed() -> None:
 def stopped(backend: Any, stop_at: int, when: Any) -> None:
     crashing = CrashingBackend(backend, stop_at=stop_at, when=when)
     with pytest.raises(SimulatedCrash):
-        Holdfast(crashing).run_sync(order, "kelp", state_id="o")
+        Limpet(crashing).run_sync(order, "kelp", state_id="o")
     assert crashing.is_stopped
 
 
@@ -68,7 +68,7 @@ def stopped_inside_charge() -> MemoryStateBackend:
     # The claim, the price, the start of the charge, and its outcome, which is lost.
     stopped(backend, 4, "before")
     assert ["price kelp", "charge 10"] == executed
-    assert ExecutionStatus.STARTED is Holdfast(backend).history("o")[CHARGE].status
+    assert ExecutionStatus.STARTED is Limpet(backend).history("o")[CHARGE].status
     return backend
 
 
@@ -76,65 +76,65 @@ def test_the_start_is_durable_before_the_handler_runs() -> None:
     backend = MemoryStateBackend()
     stopped(backend, 3, "before")
     assert ["price kelp"] == executed
-    assert CHARGE not in Holdfast(backend).history("o")
+    assert CHARGE not in Limpet(backend).history("o")
 
 
 def test_a_call_that_was_under_way_is_not_executed_again() -> None:
-    hf = Holdfast(stopped_inside_charge())
+    client = Limpet(stopped_inside_charge())
     for _ in range(2):
         with pytest.raises(OutcomeUnknown, match="may or may not"):
-            hf.run_sync(order, "kelp", state_id="o")
+            client.run_sync(order, "kelp", state_id="o")
     assert ["price kelp", "charge 10"] == executed
 
 
 def test_a_person_can_say_that_it_happened() -> None:
-    hf = Holdfast(stopped_inside_charge())
-    result = asyncio.run(hf.rerun("o", at=CHARGE, replace="receipt found"))
+    client = Limpet(stopped_inside_charge())
+    result = asyncio.run(client.rerun("o", at=CHARGE, replace="receipt found"))
     assert "kelp: receipt found" == result
     assert ["price kelp", "charge 10", "ship"] == executed
 
 
 def test_a_person_can_say_that_it_did_not_happen() -> None:
-    hf = Holdfast(stopped_inside_charge())
+    client = Limpet(stopped_inside_charge())
     with pytest.raises(OnceAgain, match="charge"):
-        asyncio.run(hf.rerun("o", at=CHARGE))
-    assert "kelp: receipt 10" == asyncio.run(hf.rerun("o", at=CHARGE, again=True))
+        asyncio.run(client.rerun("o", at=CHARGE))
+    assert "kelp: receipt 10" == asyncio.run(client.rerun("o", at=CHARGE, again=True))
     assert ["price kelp", "charge 10", "charge 10", "ship"] == executed
 
 
 def test_running_on_from_before_it_needs_a_word() -> None:
-    hf = Holdfast("memory://")
-    hf.run_sync(order, "kelp", state_id="o")
-    position = hf.show("o").header.position
+    client = Limpet("memory://")
+    client.run_sync(order, "kelp", state_id="o")
+    position = client.show("o").header.position
     with pytest.raises(OnceAgain):
-        asyncio.run(hf.rerun("o", at="price"))
+        asyncio.run(client.rerun("o", at="price"))
     with pytest.raises(OnceAgain):
-        hf.fork("o", at="order::price::tool_call")
-    assert (position, 1) == (hf.show("o").header.position, len(hf.list_states()))
-    fork = hf.fork("o", at="order::price::tool_call", again=True)
-    assert "kelp: receipt 10" == asyncio.run(hf.resume(fork))
+        client.fork("o", at="order::price::tool_call")
+    assert (position, 1) == (client.show("o").header.position, len(client.list_states()))
+    fork = client.fork("o", at="order::price::tool_call", again=True)
+    assert "kelp: receipt 10" == asyncio.run(client.resume(fork))
 
 
 def test_running_on_from_behind_it_needs_none() -> None:
-    hf = Holdfast("memory://")
-    hf.run_sync(order, "kelp", state_id="o")
-    assert "kelp: paid" == asyncio.run(hf.rerun("o", at=CHARGE, replace="paid"))
-    fork = hf.fork("o", at=CHARGE, replace="gratis")
-    assert "kelp: gratis" == asyncio.run(hf.resume(fork))
+    client = Limpet("memory://")
+    client.run_sync(order, "kelp", state_id="o")
+    assert "kelp: paid" == asyncio.run(client.rerun("o", at=CHARGE, replace="paid"))
+    fork = client.fork("o", at=CHARGE, replace="gratis")
+    assert "kelp: gratis" == asyncio.run(client.resume(fork))
 
 
 def test_a_plan_names_what_is_declared_once() -> None:
-    hf = Holdfast("memory://")
-    hf.run_sync(order, "kelp", state_id="o")
-    plan = hf.plan_rerun("o", "price")
+    client = Limpet("memory://")
+    client.run_sync(order, "kelp", state_id="o")
+    plan = client.plan_rerun("o", "price")
     assert [("charge", 1)] == [(calls.actor, calls.calls) for calls in plan.once_again]
     assert "declared once" in str(plan)
-    assert () == hf.plan_rerun("o", CHARGE, replace="x").once_again
+    assert () == client.plan_rerun("o", CHARGE, replace="x").once_again
 
 
 PROGRAM = """
 import os, signal, sys
-from holdfast import Holdfast, agent, tool
+from limpet import Limpet, agent, tool
 
 @tool(once=True)
 def charge(amount: int) -> str:
@@ -148,7 +148,7 @@ def charge(amount: int) -> str:
 async def order(amount: int) -> str:
     return await charge(amount)
 
-print(Holdfast("sqlite:///runs.db").run_sync(order, 5, state_id="o"))
+print(Limpet("sqlite:///runs.db").run_sync(order, 5, state_id="o"))
 """
 
 
@@ -164,6 +164,6 @@ def test_a_process_that_is_killed_inside_it_does_not_charge_twice(tmp_path: Path
     assert again.returncode == 1
     assert "OutcomeUnknown" in again.stderr
     assert "charged\n" == (tmp_path / "charges").read_text()
-    with Holdfast(SQLiteStateBackend(tmp_path / "runs.db")) as hf:
-        assert ExecutionStatus.AWAITING is hf.history("o")["order::charge::tool_call"].status
-        assert StateStatus.AWAITING is hf.show("o").header.status
+    with Limpet(SQLiteStateBackend(tmp_path / "runs.db")) as client:
+        assert ExecutionStatus.AWAITING is client.history("o")["order::charge::tool_call"].status
+        assert StateStatus.AWAITING is client.show("o").header.status

@@ -17,7 +17,7 @@ import pytest
 from acceptance.turned_clock import Turned, turned_clock
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     AlreadyAnswered,
     AmbiguousAddress,
     AwaitingAnswer,
@@ -27,7 +27,7 @@ from holdfast import (
     EventRecord,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     Question,
     QuestionWithdrawn,
@@ -72,38 +72,38 @@ async def publish(topic: str) -> str:
     return await step("published")
 
 
-def asked(hf: Holdfast, run: Any, *args: Any, **options: Any) -> tuple[Question, ...]:
+def asked(client: Limpet, run: Any, *args: Any, **options: Any) -> tuple[Question, ...]:
     with pytest.raises(AwaitingAnswer) as awaiting:
-        hf.run_sync(run, *args, state_id="q", **options)
+        client.run_sync(run, *args, state_id="q", **options)
     assert "q" == awaiting.value.state_id
     return awaiting.value.questions
 
 
 def test_a_run_that_asks_leaves_memory_and_goes_on_inside_the_handler(reopen: Callable[[], StateBackend]) -> None:
-    (question,) = asked(Holdfast(reopen()), publish, "kelp")
+    (question,) = asked(Limpet(reopen()), publish, "kelp")
     assert ("Publish this?", "bool", "draft kelp", "editor") == (
         *(question.prompt, question.type_name, question.context, question.to),
     )
     assert "publish::ask::question" == question.address
     assert {"type": "boolean"} == question.schema
-    elsewhere = Holdfast(reopen())
+    elsewhere = Limpet(reopen())
     assert [question] == elsewhere.questions()
     assert StateStatus.AWAITING is elsewhere.show("q").header.status
     elsewhere.answer("q", True, by="ada")
     assert [] == elsewhere.questions()
-    assert "published" == Holdfast(reopen()).run_sync(publish, "kelp", state_id="q")
+    assert "published" == Limpet(reopen()).run_sync(publish, "kelp", state_id="q")
     assert {"draft kelp": 1, "published": 1} == executions
     assert {} == elsewhere.show("q").header.metadata.waiting
 
 
 def test_who_said_what_and_when_is_recorded(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    asked(hf, publish, "kelp")
-    hf.answer("q", False, by="ada")
-    assert "kept back" == hf.run_sync(publish, "kelp", state_id="q")
+    client = Limpet(reopen())
+    asked(client, publish, "kelp")
+    client.answer("q", False, by="ada")
+    assert "kept back" == client.run_sync(publish, "kelp", state_id="q")
     (record,) = [
         record
-        for record in hf.history("q")
+        for record in client.history("q")
         if isinstance(record, EventRecord) and record.address == "publish::ask::question" and record.result is not None
     ]
     assert record.details is not None
@@ -111,11 +111,11 @@ def test_who_said_what_and_when_is_recorded(reopen: Callable[[], StateBackend]) 
 
 
 def test_a_run_that_was_not_answered_asks_the_same_and_writes_nothing_more(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    first = asked(hf, publish, "kelp")
-    position = hf.show("q").header.position
-    assert first == asked(Holdfast(reopen()), publish, "kelp")
-    assert position == hf.show("q").header.position
+    client = Limpet(reopen())
+    first = asked(client, publish, "kelp")
+    position = client.show("q").header.position
+    assert first == asked(Limpet(reopen()), publish, "kelp")
+    assert position == client.show("q").header.position
 
 
 @dataclasses.dataclass
@@ -169,54 +169,54 @@ TYPES: list[tuple[Any, Any, Any, Any]] = [
 def test_an_answer_is_of_the_type_that_was_asked_for_or_refused(
     wanted: Any, given: Any, expected: Any, wrong: Any
 ) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     switch["type"] = wanted
-    asked(hf, anything)
+    asked(client, anything)
     with pytest.raises(WrongAnswer) as refused:
-        hf.answer("q", wrong)
+        client.answer("q", wrong)
     assert "is still open" in str(refused.value)
-    assert 1 == len(hf.questions("q"))
-    hf.answer("q", given)
-    found = hf.run_sync(anything, state_id="q")
+    assert 1 == len(client.questions("q"))
+    client.answer("q", given)
+    found = client.run_sync(anything, state_id="q")
     assert (expected, type(expected)) == (found, type(found))
 
 
 def test_only_choices_are_accepted() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     switch.update(type=str, options={"choices": ["web", "print"]})
-    (question,) = asked(hf, anything)
+    (question,) = asked(client, anything)
     assert ("web", "print") == question.choices
     with pytest.raises(WrongAnswer, match="none of the choices"):
-        hf.answer("q", "radio")
-    hf.answer("q", "print")
-    assert "print" == hf.run_sync(anything, state_id="q")
+        client.answer("q", "radio")
+    client.answer("q", "print")
+    assert "print" == client.run_sync(anything, state_id="q")
 
 
 def test_the_same_answer_twice_is_one_and_another_one_is_refused(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    asked(hf, publish, "kelp")
+    client = Limpet(reopen())
+    asked(client, publish, "kelp")
     for _ in range(2):
-        assert "publish::ask::question" == hf.answer("q", True, by="ada").address
+        assert "publish::ask::question" == client.answer("q", True, by="ada").address
     with pytest.raises(AlreadyAnswered, match="answered by ada with True"):
-        hf.answer("q", False)
-    assert "published" == hf.run_sync(publish, "kelp", state_id="q")
-    hf.answer("q", True)
+        client.answer("q", False)
+    assert "published" == client.run_sync(publish, "kelp", state_id="q")
+    client.answer("q", True)
     with pytest.raises(AlreadyAnswered, match="answered with True"):
-        hf.answer("q", False)
-    assert "published" == hf.run_sync(publish, "kelp", state_id="q")
+        client.answer("q", False)
+    assert "published" == client.run_sync(publish, "kelp", state_id="q")
 
 
 def test_what_cannot_be_answered_says_why() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     with pytest.raises(UnknownState):
-        hf.answer("q", True)
-    hf.run_sync(step_only, state_id="q")
+        client.answer("q", True)
+    client.run_sync(step_only, state_id="q")
     with pytest.raises(UsageError, match="asks nothing"):
-        hf.answer("q", True)
+        client.answer("q", True)
     with pytest.raises(UnknownAddress):
-        hf.answer("q", True, address="ask")
+        client.answer("q", True, address="ask")
     with pytest.raises(UsageError, match="no open question"):
-        hf.withdraw("q")
+        client.withdraw("q")
 
 
 @agent
@@ -234,17 +234,17 @@ async def branches() -> list[Any]:
 
 
 def test_several_questions_are_open_at_once_and_answered_in_any_order(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    questions = asked(hf, branches)
+    client = Limpet(reopen())
+    questions = asked(client, branches)
     assert ["left?", "right?"] == [question.prompt for question in questions]
     with pytest.raises(UsageError, match="asks 2 things"):
-        hf.answer("q", "x")
+        client.answer("q", "x")
     with pytest.raises(AmbiguousAddress):
-        hf.answer("q", "x", address="question")
-    hf.answer("q", "b", address="ask[right]")
-    assert ["left?"] == [question.prompt for question in asked(Holdfast(reopen()), branches)]
-    hf.answer("q", "a")
-    assert ["left a", "right b", "beside"] == hf.run_sync(branches, state_id="q")
+        client.answer("q", "x", address="question")
+    client.answer("q", "b", address="ask[right]")
+    assert ["left?"] == [question.prompt for question in asked(Limpet(reopen()), branches)]
+    client.answer("q", "a")
+    assert ["left a", "right b", "beside"] == client.run_sync(branches, state_id="q")
     assert {"left a": 1, "right b": 1, "beside": 1} == executions
 
 
@@ -266,11 +266,11 @@ async def works_as_tool(works: Any) -> str:
 def test_a_run_that_goes_on_otherwise_shows_its_question_and_gets_the_answer(
     reopen: Callable[[], StateBackend],
 ) -> None:
-    hf, elsewhere = Holdfast(reopen()), Holdfast(reopen())
+    client, elsewhere = Limpet(reopen()), Limpet(reopen())
     switch["answered"] = asyncio.Event()
 
     async def main() -> Any:
-        running = asyncio.create_task(hf.run(busy, state_id="q"))
+        running = asyncio.create_task(client.run(busy, state_id="q"))
         while not elsewhere.backend.list_states() or not elsewhere.questions():
             await asyncio.sleep(0.01)
         assert StateStatus.RUNNING is elsewhere.show("q").header.status
@@ -291,51 +291,51 @@ def test_a_run_that_goes_on_otherwise_shows_its_question_and_gets_the_answer(
 def test_a_deadline_with_a_default_is_kept_over_processes(reopen: Callable[[], StateBackend]) -> None:
     switch.update(type=int, options={"default": 7, "deadline": timedelta(hours=8)})
     with turned_clock() as clock:
-        (question,) = asked(Holdfast(reopen()), anything)
+        (question,) = asked(Limpet(reopen()), anything)
         assert (True, 7) == (question.has_default, question.default)
         clock.turn(4 * 3600)
-        (again,) = asked(Holdfast(reopen()), anything)
+        (again,) = asked(Limpet(reopen()), anything)
         assert again.deadline == question.deadline
         clock.turn(4 * 3600)
-        assert 7 == Holdfast(reopen()).run_sync(anything, state_id="q")
+        assert 7 == Limpet(reopen()).run_sync(anything, state_id="q")
 
 
 def test_a_deadline_without_a_default_is_an_exception_in_the_run(reopen: Callable[[], StateBackend]) -> None:
     switch.update(type=int, options={"deadline": timedelta(hours=8)})
     with turned_clock() as clock:
-        asked(Holdfast(reopen()), anything)
+        asked(Limpet(reopen()), anything)
         clock.turn(9 * 3600)
         with pytest.raises(DeadlinePassed):
-            Holdfast(reopen()).run_sync(anything, state_id="q")
-        assert StateStatus.FAILED is Holdfast(reopen()).show("q").header.status
-        (question,) = asked(Holdfast(reopen()), anything)
+            Limpet(reopen()).run_sync(anything, state_id="q")
+        assert StateStatus.FAILED is Limpet(reopen()).show("q").header.status
+        (question,) = asked(Limpet(reopen()), anything)
         assert question.deadline is not None
         assert question.deadline.timestamp() > clock.now()
 
 
 def test_an_answer_in_time_counts_although_the_run_is_taken_up_later(clock: Turned) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     switch.update(type=int, options={"default": 7, "deadline": timedelta(hours=8)})
-    asked(hf, anything)
-    hf.answer("q", 5)
+    asked(client, anything)
+    client.answer("q", 5)
     clock.turn(9 * 3600)
-    assert 5 == hf.run_sync(anything, state_id="q")
+    assert 5 == client.run_sync(anything, state_id="q")
 
 
 def test_an_answer_that_comes_too_late_is_refused(clock: Turned) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     switch.update(type=int, options={"default": 7, "deadline": timedelta(seconds=40)})
-    asked(hf, anything)
-    late = msgspec.structs.replace(hf.questions()[0])
+    asked(client, anything)
+    late = msgspec.structs.replace(client.questions()[0])
     assert late.deadline is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.client.answering.SYSTEM_CLOCK", clock_at(late.deadline.timestamp() + 1))
+        patch.setattr("limpet.client.answering.SYSTEM_CLOCK", clock_at(late.deadline.timestamp() + 1))
         with pytest.raises(AlreadyAnswered, match="was to be answered by"):
-            hf.answer("q", 5)
+            client.answer("q", 5)
 
 
 def clock_at(moment: float) -> Any:
-    from holdfast.engine.clock import Clock
+    from limpet.engine.clock import Clock
 
     return Clock(now=lambda: moment)
 
@@ -347,13 +347,13 @@ def clock() -> Any:
 
 
 def test_a_question_that_is_withdrawn_is_an_exception_where_it_was_asked(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    asked(hf, publish, "kelp")
-    assert "Publish this?" == hf.withdraw("q", by="ada").prompt
+    client = Limpet(reopen())
+    asked(client, publish, "kelp")
+    assert "Publish this?" == client.withdraw("q", by="ada").prompt
     with pytest.raises(AlreadyAnswered, match="withdrawn by ada"):
-        hf.answer("q", True)
+        client.answer("q", True)
     with pytest.raises(QuestionWithdrawn, match="ada took it back"):
-        hf.run_sync(publish, "kelp", state_id="q")
+        client.run_sync(publish, "kelp", state_id="q")
 
 
 def test_on_question_answers_in_the_process() -> None:
@@ -364,41 +364,41 @@ def test_on_question_answers_in_the_process() -> None:
         await asyncio.sleep(0)
         return True
 
-    hf = Holdfast(MemoryStateBackend())
-    assert "published" == hf.run_sync(publish, "kelp", state_id="q", on_question=reviewer)
+    client = Limpet(MemoryStateBackend())
+    assert "published" == client.run_sync(publish, "kelp", state_id="q", on_question=reviewer)
     assert ["Publish this?"] == seen
-    assert "published" == hf.run_sync(publish, "kelp", state_id="q")
+    assert "published" == client.run_sync(publish, "kelp", state_id="q")
 
 
 def test_on_question_is_not_asked_what_was_answered_before() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    asked(hf, publish, "kelp")
-    hf.answer("q", True)
-    assert "published" == hf.run_sync(publish, "kelp", state_id="q", on_question=lambda question: False)
+    client = Limpet(MemoryStateBackend())
+    asked(client, publish, "kelp")
+    client.answer("q", True)
+    assert "published" == client.run_sync(publish, "kelp", state_id="q", on_question=lambda question: False)
 
 
 def test_on_question_may_have_no_answer() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    asked(hf, publish, "kelp", on_question=lambda question: None)
+    client = Limpet(MemoryStateBackend())
+    asked(client, publish, "kelp", on_question=lambda question: None)
     with pytest.raises(UsageError, match="cannot be asked"):
-        hf.run_sync(publish, "kelp", state_id="q", on_question=3)
-    assert "published" == hf.run_sync(publish, "kelp", state_id="q", on_question=lambda question: True)
+        client.run_sync(publish, "kelp", state_id="q", on_question=3)
+    assert "published" == client.run_sync(publish, "kelp", state_id="q", on_question=lambda question: True)
 
 
 def test_a_wrong_answer_of_on_question_leaves_the_question_open_and_is_no_outcome() -> None:
     def raises(question: Question) -> bool:
         raise ZeroDivisionError(question.prompt)
 
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     with pytest.raises(WrongAnswer):
-        hf.run_sync(catches, state_id="q", on_question=lambda question: "perhaps")
+        client.run_sync(catches, state_id="q", on_question=lambda question: "perhaps")
     with pytest.raises(UsageError, match="raised ZeroDivisionError") as raised:
-        hf.run_sync(catches, state_id="q", on_question=raises)
+        client.run_sync(catches, state_id="q", on_question=raises)
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
-    assert StateStatus.AWAITING is hf.show("q").header.status
-    assert 1 == len(hf.questions())
-    hf.answer("q", True)
-    assert "True" == hf.run_sync(catches, state_id="q")
+    assert StateStatus.AWAITING is client.show("q").header.status
+    assert 1 == len(client.questions())
+    client.answer("q", True)
+    assert "True" == client.run_sync(catches, state_id="q")
 
 
 @agent
@@ -430,72 +430,72 @@ def plain() -> Any:
 
 @pytest.mark.parametrize("way", [catches, gathers, groups, plain])
 def test_code_does_not_swallow_the_waiting(way: Any) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    asked(hf, way)
-    hf.answer("q", True)
-    assert hf.run_sync(way, state_id="q") in (True, "True", [True])
+    client = Limpet(MemoryStateBackend())
+    asked(client, way)
+    client.answer("q", True)
+    assert client.run_sync(way, state_id="q") in (True, "True", [True])
 
 
 def test_a_question_is_asked_anew_on_a_new_timeline_and_the_old_answer_is_not_applied(
     reopen: Callable[[], StateBackend],
 ) -> None:
-    hf = Holdfast(reopen())
-    asked(hf, publish, "kelp")
-    hf.answer("q", True)
+    client = Limpet(reopen())
+    asked(client, publish, "kelp")
+    client.answer("q", True)
     with pytest.raises(AwaitingAnswer) as awaiting:
-        asyncio.run(hf.rerun("q", "step", replace="another draft", agent=publish))
+        asyncio.run(client.rerun("q", "step", replace="another draft", agent=publish))
     assert "another draft" == awaiting.value.questions[0].context
-    hf.answer("q", False)
-    assert "kept back" == hf.run_sync(publish, "kelp", state_id="q")
+    client.answer("q", False)
+    assert "kept back" == client.run_sync(publish, "kelp", state_id="q")
 
 
 def test_a_question_that_changed_is_told_and_asked_anew(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
+    client = Limpet(reopen())
     switch.update(type=str, options={"context": 1})
-    asked(hf, anything)
-    hf.answer("q", "old")
+    asked(client, anything)
+    client.answer("q", "old")
     switch["options"] = {"context": 2}
     with pytest.raises(Drift):
-        hf.run_sync(anything, state_id="q", on_drift="error")
+        client.run_sync(anything, state_id="q", on_drift="error")
     with pytest.warns(UserWarning, match="its input changed"):
-        (question,) = asked(hf, anything)
+        (question,) = asked(client, anything)
     assert 2 == question.context
-    hf.answer("q", "new")
-    assert "new" == hf.run_sync(anything, state_id="q")
+    client.answer("q", "new")
+    assert "new" == client.run_sync(anything, state_id="q")
 
 
 def test_a_fork_asks_for_itself(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    asked(hf, publish, "kelp")
-    hf.fork("q", new_state_id="f")
-    hf.answer("q", True)
+    client = Limpet(reopen())
+    asked(client, publish, "kelp")
+    client.fork("q", new_state_id="f")
+    client.answer("q", True)
     with pytest.raises(AwaitingAnswer):
-        asyncio.run(hf.resume("f", agent=publish))
-    assert ["f"] == [question.state_id for question in hf.questions()]
-    hf.answer("f", False)
-    assert "kept back" == asyncio.run(hf.resume("f", agent=publish))
-    assert "published" == asyncio.run(hf.resume("q", agent=publish))
+        asyncio.run(client.resume("f", agent=publish))
+    assert ["f"] == [question.state_id for question in client.questions()]
+    client.answer("f", False)
+    assert "kept back" == asyncio.run(client.resume("f", agent=publish))
+    assert "published" == asyncio.run(client.resume("q", agent=publish))
 
 
 def test_validation_and_rehearsal_ask_nobody() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    asked(hf, publish, "kelp")
-    asyncio.run(hf.validate("q", agent=publish))
-    assert 1 == len(hf.questions())
-    hf.answer("q", True)
-    hf.run_sync(publish, "kelp", state_id="q")
-    assert [] == asyncio.run(hf.validate("q", agent=publish)).mismatches
+    client = Limpet(MemoryStateBackend())
+    asked(client, publish, "kelp")
+    asyncio.run(client.validate("q", agent=publish))
+    assert 1 == len(client.questions())
+    client.answer("q", True)
+    client.run_sync(publish, "kelp", state_id="q")
+    assert [] == asyncio.run(client.validate("q", agent=publish)).mismatches
     assert {"draft kelp": 3, "published": 2} == executions
 
 
 def test_an_encrypted_store_shows_nothing_of_questions_and_answers(tmp_path: Path) -> None:
     encryption = Encryption(new_key())
-    hf = Holdfast(f"sqlite:///{tmp_path}/s.db", encryption=encryption)
+    client = Limpet(f"sqlite:///{tmp_path}/s.db", encryption=encryption)
     switch.update(type=str, options={"context": "kelp-forest"})
-    asked(hf, anything)
-    hf.answer("q", "sea-urchin")
-    assert "sea-urchin" == hf.run_sync(anything, state_id="q")
-    hf.close()
+    asked(client, anything)
+    client.answer("q", "sea-urchin")
+    assert "sea-urchin" == client.run_sync(anything, state_id="q")
+    client.close()
     stored = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert b"kelp-forest" not in stored
     assert b"sea-urchin" not in stored
@@ -512,7 +512,7 @@ def test_the_explicit_form_asks(reopen: Callable[[], StateBackend]) -> None:
 
     with pytest.raises(AwaitingAnswer):
         asyncio.run(session())
-    Holdfast(reopen()).answer("q", True)
+    Limpet(reopen()).answer("q", True)
     assert asyncio.run(session()) is True
 
 
@@ -535,7 +535,7 @@ def test_what_cannot_be_asked_is_refused(arguments: tuple[Any, ...], options: di
         return await ask(*arguments, **options)
 
     with pytest.raises(UsageError, match=why):
-        Holdfast(MemoryStateBackend()).run_sync(asks)
+        Limpet(MemoryStateBackend()).run_sync(asks)
 
 
 def test_outside_of_a_run_nobody_is_asked() -> None:

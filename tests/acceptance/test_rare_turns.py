@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
+from limpet import (
     Append,
     BackendError,
     BackendUnavailable,
     DriftWarning,
     EventBus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     StateStatus,
     UnknownState,
@@ -69,12 +69,12 @@ def test_a_store_that_fails_fails_the_run_even_where_the_program_catches_everyth
         return found
 
     backend = Failing(fail_at=3)
-    holdfast = Holdfast(backend)
+    limpet = Limpet(backend)
     with pytest.raises(BackendUnavailable, match="run again to go on"):
-        holdfast.run_sync(stubborn, state_id="stubborn")
+        limpet.run_sync(stubborn, state_id="stubborn")
     backend.fail_at = 0
-    assert StateStatus.RUNNING is holdfast.list_states()[0].status
-    assert [0, 2, 4, 6] == holdfast.run_sync(stubborn, state_id="stubborn")
+    assert StateStatus.RUNNING is limpet.list_states()[0].status
+    assert [0, 2, 4, 6] == limpet.run_sync(stubborn, state_id="stubborn")
     assert (1, 1) == (executions["0"], executions["1"])
 
 
@@ -84,7 +84,7 @@ def test_a_store_that_fails_while_a_failure_is_recorded_is_the_error_that_counts
         raise ValueError("mine")
 
     with pytest.raises(BackendUnavailable) as caught:
-        Holdfast(Failing(fail_at=1)).run_sync(fails)
+        Limpet(Failing(fail_at=1)).run_sync(fails)
     assert isinstance(caught.value.__context__, ValueError)
 
 
@@ -106,11 +106,11 @@ def test_an_exception_that_cannot_be_built_again_makes_its_call_run_again() -> N
                 raise RuntimeError from None
             return "caught"
 
-    holdfast = Holdfast("memory://")
+    limpet = Limpet("memory://")
     switch["break"] = True
     with pytest.raises(RuntimeError):
-        holdfast.run_sync(catches, state_id="local")
-    assert "caught" == holdfast.run_sync(catches, state_id="local")
+        limpet.run_sync(catches, state_id="local")
+    assert "caught" == limpet.run_sync(catches, state_id="local")
     assert 2 == executions["raises"]
 
 
@@ -135,11 +135,11 @@ def test_an_exception_that_forbids_attributes_fails_its_call_like_any_other() ->
             return error.number
         return 0
 
-    holdfast = Holdfast("memory://")
+    limpet = Limpet("memory://")
     switch["break"] = True
     with pytest.raises(RuntimeError):
-        holdfast.run_sync(catches, state_id="frozen")
-    assert 7 == holdfast.run_sync(catches, state_id="frozen")
+        limpet.run_sync(catches, state_id="frozen")
+    assert 7 == limpet.run_sync(catches, state_id="frozen")
 
 
 def test_a_nested_agent_that_goes_on_with_another_input_is_reported() -> None:
@@ -155,20 +155,20 @@ def test_a_nested_agent_that_goes_on_with_another_input_is_reported() -> None:
     async def outer() -> int:
         return await inner(switch["number"])
 
-    async def interrupted(holdfast: Holdfast) -> None:
+    async def interrupted(limpet: Limpet) -> None:
         switch["hanging"] = asyncio.Event()
-        task = asyncio.create_task(holdfast.run(outer, state_id="nested"))
+        task = asyncio.create_task(limpet.run(outer, state_id="nested"))
         await switch["hanging"].wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    holdfast = Holdfast("memory://")
+    limpet = Limpet("memory://")
     switch.update(number=10, hang=True)
-    asyncio.run(interrupted(holdfast))
+    asyncio.run(interrupted(limpet))
     switch.update(number=20, hang=False)
     with pytest.warns(DriftWarning, match="went on inside 'outer::inner::agent_call' although its input changed"):
-        assert 22 == holdfast.run_sync(outer, state_id="nested")
+        assert 22 == limpet.run_sync(outer, state_id="nested")
     assert 1 == executions["1"]
 
 
@@ -185,9 +185,9 @@ def test_an_event_loop_of_a_plain_actors_own_reaches_the_run() -> None:
     async def outer() -> list[int]:
         return await own_loop()
 
-    holdfast = Holdfast("memory://")
-    assert [2, 4] == holdfast.run_sync(outer, state_id="loops")
-    assert "outer::own_loop::double#2::tool_call" in holdfast.history("loops")
+    limpet = Limpet("memory://")
+    assert [2, 4] == limpet.run_sync(outer, state_id="loops")
+    assert "outer::own_loop::double#2::tool_call" in limpet.history("loops")
 
 
 def test_a_stop_iteration_from_a_plain_function_does_not_hang_the_run() -> None:
@@ -200,7 +200,7 @@ def test_a_stop_iteration_from_a_plain_function_does_not_hang_the_run() -> None:
         await stops()
 
     with pytest.raises(RuntimeError, match="raised StopIteration"):
-        Holdfast("memory://").run_sync(outer)
+        Limpet("memory://").run_sync(outer)
 
 
 def test_a_run_that_never_waits_lets_other_tasks_have_their_turn() -> None:
@@ -215,7 +215,7 @@ def test_a_run_that_never_waits_lets_other_tasks_have_their_turn() -> None:
         async def stop_it() -> None:
             switch["stop"] = True
 
-        run = asyncio.create_task(Holdfast("memory://").run(busy))
+        run = asyncio.create_task(Limpet("memory://").run(busy))
         await asyncio.sleep(0)
         other = asyncio.create_task(stop_it())
         await other
@@ -236,7 +236,7 @@ def test_a_coroutine_that_is_thrown_away_in_the_middle_does_no_harm() -> None:
         threading.Thread(target=call.close).start()
         return await double(4)
 
-    assert 8 == Holdfast("memory://").run_sync(drops)
+    assert 8 == Limpet("memory://").run_sync(drops)
 
 
 def test_a_task_factory_that_was_there_before_is_used_and_put_back() -> None:
@@ -256,7 +256,7 @@ def test_a_task_factory_that_was_there_before_is_used_and_put_back() -> None:
     async def main() -> Any:
         loop = asyncio.get_running_loop()
         loop.set_task_factory(factory)
-        result = await Holdfast("memory://").run(outer)
+        result = await Limpet("memory://").run(outer)
         assert loop.get_task_factory() is factory
         return result
 
@@ -273,9 +273,9 @@ def test_tasks_in_a_context_of_their_own_are_branches_too() -> None:
         tasks = [asyncio.create_task(chain(10 * n), context=contextvars.copy_context()) for n in (1, 2)]
         return [await task for task in tasks]
 
-    holdfast = Holdfast("memory://")
-    assert [[20, 22], [40, 42]] == holdfast.run_sync(outer, state_id="contexts")
-    assert "outer::task[chain]#2::double#2::tool_call" in holdfast.history("contexts")
+    limpet = Limpet("memory://")
+    assert [[20, 22], [40, 42]] == limpet.run_sync(outer, state_id="contexts")
+    assert "outer::task[chain]#2::double#2::tool_call" in limpet.history("contexts")
 
 
 def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None:
@@ -284,9 +284,9 @@ def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None
         raise RuntimeError
 
     backend = MemoryStateBackend()
-    holdfast = Holdfast(backend)
+    limpet = Limpet(backend)
     with pytest.raises(RuntimeError):
-        holdfast.run_sync(fails, state_id="gone")
+        limpet.run_sync(fails, state_id="gone")
 
     found = backend.read
 
@@ -297,8 +297,8 @@ def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None
 
     backend.read = read_and_delete
     with pytest.raises(UnknownState):
-        asyncio.run(holdfast.resume("gone", agent=fails))
-    assert [] == holdfast.list_states()
+        asyncio.run(limpet.resume("gone", agent=fails))
+    assert [] == limpet.list_states()
 
 
 def test_the_bus_thread_ends_when_nothing_is_told_and_comes_back() -> None:
@@ -306,11 +306,11 @@ def test_the_bus_thread_ends_when_nothing_is_told_and_comes_back() -> None:
     bus.idle_s = 0.01
     seen: list[Any] = []
     bus.subscribe(seen.append)
-    Holdfast("memory://").run_sync(agent(lambda: 1), event_bus=bus)
+    Limpet("memory://").run_sync(agent(lambda: 1), event_bus=bus)
     assert bus.flush()
-    for thread in [thread for thread in threading.enumerate() if thread.name == "holdfast-bus"]:
+    for thread in [thread for thread in threading.enumerate() if thread.name == "limpet-bus"]:
         thread.join(10)
         assert not thread.is_alive()
-    Holdfast("memory://").run_sync(agent(lambda: 2), event_bus=bus)
+    Limpet("memory://").run_sync(agent(lambda: 2), event_bus=bus)
     assert bus.flush()
     assert 4 == len(seen)

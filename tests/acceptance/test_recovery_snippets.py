@@ -23,7 +23,7 @@ from acceptance.recovery_actors import (
     failing,
 )
 
-from holdfast import (
+from limpet import (
     EventNotice,
     ExecutionEvent,
     ExecutionState,

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
+from limpet import (
     Drift,
     DriftWarning,
     EventBus,
@@ -25,7 +25,7 @@ from holdfast import (
     ExecutionEvent,
     ExecutionState,
     Finding,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     NotRecorded,
     RehearsalReport,
@@ -36,7 +36,7 @@ from holdfast import (
     agent,
     tool,
 )
-from holdfast.testing import CrashingBackend
+from limpet.testing import CrashingBackend
 
 PROGRAM = Path(__file__).with_name("rehearsed_programs") / "pipeline.txt"
 EXPECTED = [
@@ -256,24 +256,24 @@ def marked(module: ModuleType) -> tuple[str, int]:
     return file, line
 
 
-def rehearsed(hf: Holdfast, module: ModuleType) -> RehearsalReport:
+def rehearsed(client: Limpet, module: ModuleType) -> RehearsalReport:
     module.executions.clear()
-    report = asyncio.run(hf.rehearse("x", agent=module.pipeline))["x"]
+    report = asyncio.run(client.rehearse("x", agent=module.pipeline))["x"]
     assert isinstance(report, RehearsalReport)
     assert {} == module.executions, "a rehearsal has executed something"
     return report
 
 
 def test_the_unchanged_program_is_reused_as_a_whole(backend: StateBackend, versions: Versions) -> None:
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     original = versions.original()
-    assert EXPECTED == hf.run_sync(original.pipeline, "kelp", state_id="x")
+    assert EXPECTED == client.run_sync(original.pipeline, "kelp", state_id="x")
     before = backend.read("x"), backend.find_state("x")
-    report = rehearsed(hf, original)
+    report = rehearsed(client, original)
     assert report.is_ok
     assert report.first_divergence is None
     assert {Finding.REUSED} == {call.finding for call in report.calls}
-    assert sorted(hf.history("x").addresses()) == sorted(call.address for call in report.calls)
+    assert sorted(client.history("x").addresses()) == sorted(call.address for call in report.calls)
     assert before == (backend.read("x"), backend.find_state("x"))
 
 
@@ -281,10 +281,10 @@ def test_the_unchanged_program_is_reused_as_a_whole(backend: StateBackend, versi
 def test_a_rehearsal_of_a_completed_run_names_the_line_at_which_the_code_parts(
     change: Change, versions: Versions
 ) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(versions.original().pipeline, "kelp", state_id="x")
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(versions.original().pipeline, "kelp", state_id="x")
     changed = versions.changed(change)
-    report = rehearsed(hf, changed)
+    report = rehearsed(client, changed)
     first = report.first_divergence
     assert first is not None
     assert not report.is_ok
@@ -298,10 +298,10 @@ def test_a_rehearsal_of_a_completed_run_names_the_line_at_which_the_code_parts(
 @pytest.mark.parametrize("change", CHANGES, ids=named)
 @pytest.mark.parametrize("kind", ["failed", "interrupted"])
 def test_a_rehearsal_of_an_unfinished_run_names_the_line_just_so(kind: str, change: Change, versions: Versions) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    unfinished(hf, versions.original(), kind)
+    client = Limpet(MemoryStateBackend())
+    unfinished(client, versions.original(), kind)
     changed = versions.changed(change)
-    report = rehearsed(hf, changed)
+    report = rehearsed(client, changed)
     first = report.first_divergence
     assert first is not None
     assert (change.address, change.finding) == (first.address, first.finding)
@@ -309,12 +309,12 @@ def test_a_rehearsal_of_an_unfinished_run_names_the_line_just_so(kind: str, chan
 
 
 def test_every_drifted_input_is_told_with_its_place(versions: Versions) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(versions.original().pipeline, "kelp", state_id="x")
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(versions.original().pipeline, "kelp", state_id="x")
     change = Change(
         "", '    refined = await refine("checked")\n', '    refined = await refine("other")\n', Finding.REUSED, "", ""
     )
-    report = rehearsed(hf, versions.changed(change))
+    report = rehearsed(client, versions.changed(change))
     assert ["pipeline::refine::agent_call", "pipeline::refine::parse::tool_call"] == [
         each.address for each in report.divergences
     ]
@@ -322,20 +322,20 @@ def test_every_drifted_input_is_told_with_its_place(versions: Versions) -> None:
 
 
 def test_a_call_of_several_lines_is_named_by_a_line_of_it(versions: Versions) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(versions.original().pipeline, "kelp", state_id="x")
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(versions.original().pipeline, "kelp", state_id="x")
     after = '    parsed = await parse(  # here\n        "another "\n        "page"\n    )\n'
     changed = versions.changed(Change("", '    parsed = await parse("page")\n', after, Finding.REUSED, "", ""))
-    first = rehearsed(hf, changed).first_divergence
+    first = rehearsed(client, changed).first_divergence
     assert first is not None
     assert marked(changed) == (first.file, first.line)
 
 
-def unfinished(hf: Holdfast, module: ModuleType, kind: str) -> None:
+def unfinished(client: Limpet, module: ModuleType, kind: str) -> None:
     """A run that stops at its call of send."""
     module.stop[:] = [LookupError if kind == "failed" else asyncio.CancelledError]
     with pytest.raises(module.stop[0]):
-        hf.run_sync(module.pipeline, "kelp", state_id="x")
+        client.run_sync(module.pipeline, "kelp", state_id="x")
     module.stop.clear()
     gc.collect()
 
@@ -344,10 +344,10 @@ def unfinished(hf: Holdfast, module: ModuleType, kind: str) -> None:
 def test_a_rehearsal_of_an_unfinished_run_says_where_it_would_go_on(
     backend: StateBackend, versions: Versions, kind: str
 ) -> None:
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     original = versions.original()
-    unfinished(hf, original, kind)
-    report = rehearsed(hf, original)
+    unfinished(client, original, kind)
+    report = rehearsed(client, original)
     assert report.is_ok
     assert report.goes_on_at is not None
     assert "pipeline::send::tool_call" == report.goes_on_at.address
@@ -356,25 +356,25 @@ def test_a_rehearsal_of_an_unfinished_run_says_where_it_would_go_on(
         Path(str(original.__file__)).read_text().splitlines()[report.goes_on_at.line - 1][:22],
     )
     assert "would go on at pipeline::send::tool_call" in str(report)
-    assert 0 == asyncio.run(hf.rehearse("x", agent=original.pipeline)).exit_code
+    assert 0 == asyncio.run(client.rehearse("x", agent=original.pipeline)).exit_code
 
 
 def test_code_that_fails_on_recorded_results_is_told(versions: Versions) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(versions.original().pipeline, "kelp", state_id="x")
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(versions.original().pipeline, "kelp", state_id="x")
     change = Change(
         "", '    sent = await send("all")\n', '    sent = await send("all")\n    1 / 0\n', Finding.REUSED, "", ""
     )
-    report = rehearsed(hf, versions.changed(change))
+    report = rehearsed(client, versions.changed(change))
     assert not report.is_ok
     assert "ZeroDivisionError" in str(report)
 
 
-def resumed(hf: Holdfast, module: ModuleType) -> tuple[list[str], list[str]]:
+def resumed(client: Limpet, module: ModuleType) -> tuple[list[str], list[str]]:
     """The result of going on with the run, and what was told of drift on the way."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DriftWarning)
-        result = asyncio.run(hf.resume("x", agent=module.pipeline))
+        result = asyncio.run(client.resume("x", agent=module.pipeline))
     return result, [str(warning.message) for warning in caught if warning.category is DriftWarning]
 
 
@@ -383,23 +383,23 @@ def resumed(hf: Holdfast, module: ModuleType) -> tuple[list[str], list[str]]:
 def test_a_resumed_run_follows_the_address_and_tells_of_the_drift(
     kind: str, change: Change, versions: Versions
 ) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     original = versions.original()
-    unfinished(hf, original, kind)
+    unfinished(client, original, kind)
     changed = versions.changed(change)
-    result, told = resumed(hf, changed)
+    result, told = resumed(client, changed)
     assert any(re.search(change.warns, warning) for warning in told), told
     assert [*EXPECTED[:-2], "send(all)", "check(last)"] == result
     again = set(changed.executions) - {"send", "check"}
     assert again <= ({"extra"} if "extra" in change.after else {"parse"})
     assert bool(again) == (change.finding is Finding.MISSING)
     assert 1 == changed.executions["check"]
-    assert StateStatus.COMPLETED is hf.list_states()[0].status
+    assert StateStatus.COMPLETED is client.list_states()[0].status
 
 
 @pytest.mark.parametrize("kind", ["failed", "interrupted"])
 def test_a_lost_last_call_is_told_when_the_run_ends(kind: str) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     calls = ["a", "b", "c"]
     stop: list[type[BaseException]] = [LookupError if kind == "failed" else asyncio.CancelledError]
 
@@ -415,11 +415,11 @@ def test_a_lost_last_call_is_told_when_the_run_ends(kind: str) -> None:
         return found
 
     with pytest.raises(stop[0]):
-        hf.run_sync(shrinks, state_id="x")
+        client.run_sync(shrinks, state_id="x")
     stop.clear()
     calls.pop()
     with pytest.warns(DriftWarning, match=r"it no longer calls 'shrinks::step#3::tool_call'"):
-        assert ["a", "b"] == asyncio.run(hf.resume("x", agent=shrinks))
+        assert ["a", "b"] == asyncio.run(client.resume("x", agent=shrinks))
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=named)
@@ -427,29 +427,29 @@ def test_a_lost_last_call_is_told_when_the_run_ends(kind: str) -> None:
 def test_drift_as_an_error_stops_the_run_and_the_old_code_can_take_it_up_again(
     kind: str, change: Change, versions: Versions
 ) -> None:
-    hf = Holdfast(MemoryStateBackend(), on_drift="error")
+    client = Limpet(MemoryStateBackend(), on_drift="error")
     original = versions.original()
-    unfinished(hf, original, kind)
+    unfinished(client, original, kind)
     original.executions.clear()
     changed = versions.changed(change)
     with pytest.raises(Drift, match=r"State 'x' has drifted at 'pipeline::") as caught:
-        asyncio.run(hf.resume("x", agent=changed.pipeline))
+        asyncio.run(client.resume("x", agent=changed.pipeline))
     assert caught.value.what
     assert 0 == changed.executions["extra"]
     assert 0 == changed.executions["parse"]
     if change.finding is not Finding.UNREACHED:  # Which is known only at the end.
         assert {} == changed.executions
-        assert EXPECTED == asyncio.run(hf.resume("x", agent=versions.original().pipeline))
+        assert EXPECTED == asyncio.run(client.resume("x", agent=versions.original().pipeline))
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=named)
 def test_drift_can_be_ignored_and_the_bus_is_told_all_the_same(change: Change, versions: Versions) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    unfinished(hf, versions.original(), "interrupted")
+    client = Limpet(MemoryStateBackend())
+    unfinished(client, versions.original(), "interrupted")
     told: list[EventNotice] = []
     bus = EventBus()
     bus.subscribe(told.append)
-    resumed = hf.resume("x", agent=versions.changed(change).pipeline, on_drift="ignore", event_bus=bus)
+    resumed = client.resume("x", agent=versions.changed(change).pipeline, on_drift="ignore", event_bus=bus)
     assert EXPECTED == asyncio.run(resumed)
     bus.flush()
     assert any(notice.drift for notice in told)
@@ -457,17 +457,17 @@ def test_drift_can_be_ignored_and_the_bus_is_told_all_the_same(change: Change, v
 
 def test_the_setting_can_be_given_for_one_run(versions: Versions) -> None:
     change = next(change for change in CHANGES if change.finding is Finding.INPUT_DRIFTED)
-    hf = Holdfast(MemoryStateBackend(), on_drift="ignore")
-    unfinished(hf, versions.original(), "interrupted")
+    client = Limpet(MemoryStateBackend(), on_drift="ignore")
+    unfinished(client, versions.original(), "interrupted")
     changed = versions.changed(change)
     with pytest.raises(Drift, match="its input changed"):
-        hf.run_sync(changed.pipeline, "kelp", state_id="x", on_drift="error")
-    assert EXPECTED == hf.run_sync(changed.pipeline, "kelp", state_id="x")
+        client.run_sync(changed.pipeline, "kelp", state_id="x", on_drift="error")
+    assert EXPECTED == client.run_sync(changed.pipeline, "kelp", state_id="x")
 
 
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(ValueError, match="loudly"):
-        Holdfast(MemoryStateBackend(), on_drift="loudly")
+        Limpet(MemoryStateBackend(), on_drift="loudly")
 
 
 @tool
@@ -634,7 +634,7 @@ async def times_out() -> list[Any]:
 def run_until_stopped(backend: StateBackend, actor: Any, stop_at: int) -> None:
     crashing = CrashingBackend(backend, stop_at=stop_at)
     try:
-        Holdfast(crashing).run_sync(actor, state_id="x")
+        Limpet(crashing).run_sync(actor, state_id="x")
     except BaseException:
         if not crashing.is_stopped:
             raise
@@ -657,7 +657,7 @@ def tidied() -> Iterator[None]:
 def test_an_unchanged_program_never_drifts_wherever_it_is_stopped_and_however_it_is_timed(
     unchanged: Any, kind: str, tmp_path: Path
 ) -> None:
-    expected = Holdfast(MemoryStateBackend()).run_sync(unchanged)
+    expected = Limpet(MemoryStateBackend()).run_sync(unchanged)
     with tidied():
         for stop_at in range(2, 40, 2 if kind == "memory" else 8):
             in_memory = kind == "memory"
@@ -667,7 +667,7 @@ def test_an_unchanged_program_never_drifts_wherever_it_is_stopped_and_however_it
                     timing.seed(stop_at * attempt)
                     run_until_stopped(backend, unchanged, stop_at + attempt)
                 timing.seed(stop_at * 3)
-                assert expected == Holdfast(backend).run_sync(unchanged, state_id="x", on_drift="error")
+                assert expected == Limpet(backend).run_sync(unchanged, state_id="x", on_drift="error")
 
 
 broken: set[str] = set()
@@ -687,14 +687,14 @@ def test_an_unchanged_program_that_failed_and_is_tried_again_does_not_drift(name
     async def tries() -> list[str]:
         return [await flaky(name) for name in "abcd"]
 
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     for name in names:
         broken.add(name)
         with pytest.raises(LookupError):
-            hf.run_sync(tries, state_id="x")
+            client.run_sync(tries, state_id="x")
         broken.clear()
-    assert [*"abcd"] == hf.run_sync(tries, state_id="x")
-    assert asyncio.run(hf.rehearse("x", agent=tries)).is_ok
+    assert [*"abcd"] == client.run_sync(tries, state_id="x")
+    assert asyncio.run(client.rehearse("x", agent=tries)).is_ok
 
 
 def test_a_call_that_was_tried_again_beside_others_has_not_moved() -> None:
@@ -706,36 +706,36 @@ def test_a_call_that_was_tried_again_beside_others_has_not_moved() -> None:
                 raise each
         return [*(str(each) for each in found), await flaky("d"), await flaky("e")]
 
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     for seed in range(6):
         for name in ("a", "d", "e"):
             timing.seed(seed)
             broken.add(name)
             with pytest.raises(LookupError):
-                hf.run_sync(tries, state_id=f"x{seed}")
+                client.run_sync(tries, state_id=f"x{seed}")
             broken.clear()
-        assert [*"abcde"] == hf.run_sync(tries, state_id=f"x{seed}")
-    checked = asyncio.run(hf.rehearse(agent=tries))
+        assert [*"abcde"] == client.run_sync(tries, state_id=f"x{seed}")
+    checked = asyncio.run(client.rehearse(agent=tries))
     assert checked.is_ok, str(checked)
 
 
 @pytest.mark.parametrize("unchanged", [each for each in UNCHANGED if each is not times_out], ids=lambda each: each.name)
 def test_an_unchanged_program_rehearses_well_however_it_is_timed(unchanged: Any) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     for seed in range(10):
         timing.seed(seed)
-        hf.run_sync(unchanged, state_id=f"x{seed}")
+        client.run_sync(unchanged, state_id=f"x{seed}")
     timing.seed(100)
     for _ in range(3):
-        checked = asyncio.run(hf.rehearse(agent=unchanged))
+        checked = asyncio.run(client.rehearse(agent=unchanged))
         assert checked.is_ok, str(checked)
         assert (0, 10) == (checked.exit_code, len(checked))
 
 
 def test_an_unchanged_program_whose_call_was_cancelled_rehearses_well() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(times_out, state_id="x")
-    checked = asyncio.run(hf.rehearse("x", agent=times_out))
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(times_out, state_id="x")
+    checked = asyncio.run(client.rehearse("x", agent=times_out))
     assert checked.is_ok, str(checked)
 
 
@@ -747,18 +747,18 @@ def test_a_run_that_was_stopped_anywhere_rehearses_well() -> None:
             run_until_stopped(backend, in_tasks, stop_at)
             if backend.find_state("x") is not None:
                 timing.seed(stop_at + 1)
-                checked = asyncio.run(Holdfast(backend).rehearse("x", agent=in_tasks))
+                checked = asyncio.run(Limpet(backend).rehearse("x", agent=in_tasks))
                 assert checked.is_ok, str(checked)
 
 
 def test_many_states_are_rehearsed_with_one_summary(versions: Versions) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     original = versions.original()
     for number in range(3):
-        hf.run_sync(original.pipeline, "kelp", state_id=f"x{number}")
+        client.run_sync(original.pipeline, "kelp", state_id=f"x{number}")
     told: list[tuple[int, int, str]] = []
     checked = asyncio.run(
-        hf.rehearse(
+        client.rehearse(
             ["x1", "missing", "x0"],
             agent=versions.changed(CHANGES[0]).pipeline,
             on_progress=lambda *at: told.append(at),
@@ -788,10 +788,10 @@ def test_a_task_group_that_a_new_call_ends_has_not_failed_by_itself() -> None:
         return await one() + (await another() if has_another else 0)
 
     is_changed = {"now": False}
-    hf = Holdfast("memory://")
-    hf.run_sync(grouped, state_id="x")
+    client = Limpet("memory://")
+    client.run_sync(grouped, state_id="x")
     is_changed["now"] = True
-    report = asyncio.run(hf.rehearse("x"))["x"]
+    report = asyncio.run(client.rehearse("x"))["x"]
     assert isinstance(report, RehearsalReport)
     assert report.error is None
     assert report.first_divergence is not None

@@ -14,7 +14,7 @@ import pytest
 from acceptance.turned_clock import turned_clock
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     LLM,
     Agent,
     BackoffStrategy,
@@ -25,7 +25,7 @@ from holdfast import (
     ExecutionEvent,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     ReplayMode,
     RetryConfig,
     StateBackend,
@@ -67,8 +67,8 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBac
 
 
 @pytest.fixture
-def hf(backend: StateBackend) -> Holdfast:
-    return Holdfast(backend)
+def client(backend: StateBackend) -> Limpet:
+    return Limpet(backend)
 
 
 class Answered(Exception):
@@ -163,14 +163,14 @@ def test_the_nearest_configuration_counts_in_a_run(levels: Levels, expected: int
     async def calls() -> str:
         return await (configured if of_call is None else configured.options(retry_config=of_call))("kelp")
 
-    hf = Holdfast(
+    client = Limpet(
         "memory://",
         default_retry_config=of_all,
         retry_config_by_actor_type={} if of_type is None else {EventType.TOOL_CALL: of_type},
     )
     always(ConnectionError("down"))
     with pytest.raises(ConnectionError, match="down"):
-        hf.run_sync(calls)
+        client.run_sync(calls)
     assert expected == executions["fetch"]
 
 
@@ -192,7 +192,7 @@ def test_a_configuration_for_one_type_of_actor_says_nothing_of_the_others() -> N
     by_type = {EventType.TOOL_CALL: tries(2), EventType.LLM_CALL: tries(4)}
     failing[:] = [ConnectionError("down")] * 10
     with pytest.raises(ConnectionError):
-        Holdfast("memory://", retry_config_by_actor_type=by_type).run_sync(calls)
+        Limpet("memory://", retry_config_by_actor_type=by_type).run_sync(calls)
     assert Counter(calls=1, fetch=2, think=4) == executions
 
 
@@ -202,7 +202,7 @@ def test_a_type_of_actor_can_be_named_by_its_text_and_by_its_class() -> None:
         assert {EventType.TOOL_CALL: tries(2)} == state.retry_config_by_actor_type
 
 
-def test_retrying_can_be_switched_off_for_tools_so_that_they_run_once(hf: Holdfast) -> None:
+def test_retrying_can_be_switched_off_for_tools_so_that_they_run_once(client: Limpet) -> None:
     @tool(retry_config=RetryConfig(enabled=False, max_attempts=3, initial_delay=0))
     async def pay() -> None:
         attempted("pay")
@@ -213,9 +213,9 @@ def test_retrying_can_be_switched_off_for_tools_so_that_they_run_once(hf: Holdfa
 
     always(TimeoutError("slow"))
     with pytest.raises(TimeoutError, match="slow"):
-        hf.run_sync(shop, state_id="off")
+        client.run_sync(shop, state_id="off")
     assert 1 == executions["pay"]
-    assert [("started", 1), ("failed", 1)] == statuses(hf.history("off").get_event_list(), "shop::pay::tool_call")
+    assert [("started", 1), ("failed", 1)] == statuses(client.history("off").get_event_list(), "shop::pay::tool_call")
 
 
 # Which errors.
@@ -255,7 +255,7 @@ def test_tools_and_models_are_tried_three_times_on_errors_that_pass_by(
 
     always(error)
     with pytest.raises(type(error)):
-        Holdfast("memory://").run_sync(asks)
+        Limpet("memory://").run_sync(asks)
     assert Counter(ask=3, asks=1) == executions
     assert 0.5 <= waits[0] <= 1.0
     assert 1.0 <= waits[1] <= 2.0
@@ -274,7 +274,7 @@ def test_nothing_else_is_tried_again_where_nothing_is_configured(declare: Any, e
 
     always(error)
     with pytest.raises(type(error)):
-        Holdfast("memory://").run_sync(asks)
+        Limpet("memory://").run_sync(asks)
     assert 1 == executions["ask"]
 
 
@@ -284,14 +284,14 @@ def test_an_error_that_trying_again_does_not_change_is_not_tried_again_by_a_conf
 ) -> None:
     always(error)
     with pytest.raises(type(error)):
-        Holdfast("memory://", default_retry_config=AT_ONCE).run_sync(research, "kelp")
+        Limpet("memory://", default_retry_config=AT_ONCE).run_sync(research, "kelp")
     assert Counter(research=1, fetch=1) == executions
 
 
 def test_a_configuration_that_names_no_errors_tries_everything_else_again() -> None:
     always(RuntimeError("anything"))
     with pytest.raises(RuntimeError):
-        Holdfast("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE}).run_sync(research, "kelp")
+        Limpet("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE}).run_sync(research, "kelp")
     assert 3 == executions["fetch"]
 
 
@@ -317,7 +317,7 @@ def test_errors_can_be_named_and_excluded(
 
     always(error)
     with pytest.raises(type(error)):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert expected == executions["fetch"]
 
 
@@ -326,7 +326,7 @@ def test_what_ends_a_program_is_never_tried_again(error: BaseException) -> None:
     everything = RetryConfig(max_attempts=5, initial_delay=0, retry_on_exceptions=(BaseException,))
     always(error)
     with pytest.raises(type(error)):
-        Holdfast("memory://", default_retry_config=everything).run_sync(research, "kelp")
+        Limpet("memory://", default_retry_config=everything).run_sync(research, "kelp")
     assert Counter(research=1, fetch=1) == executions
 
 
@@ -341,33 +341,33 @@ def test_agents_are_not_retried_unless_that_is_said() -> None:
 
     always(TimeoutError("slow"))
     with pytest.raises(TimeoutError):
-        Holdfast("memory://").run_sync(outer)
+        Limpet("memory://").run_sync(outer)
     assert 1 == executions["fragile"]
 
 
 def test_the_error_of_the_last_attempt_is_what_the_caller_gets() -> None:
     failing[:] = [ConnectionError("first"), TimeoutError("second"), ConnectionError("third")]
     with pytest.raises(ConnectionError, match="third"):
-        Holdfast("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE}).run_sync(research, "kelp")
+        Limpet("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE}).run_sync(research, "kelp")
 
 
 # How long is waited.
 
 
-def delays(hf: Holdfast, state_id: str, address: str = FETCH) -> list[float]:
-    records = hf.history(state_id).get_event_list()
+def delays(client: Limpet, state_id: str, address: str = FETCH) -> list[float]:
+    records = client.history(state_id).get_event_list()
     retrying = [record for record in records if record.address == address and record.status == "retrying"]
     return [record.details.delay_s for record in retrying if record.details is not None]
 
 
 def failed_for_good(config: RetryConfig) -> list[float]:
     """The waits of a call that fails always, by what is recorded of them."""
-    hf = Holdfast("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: config})
+    client = Limpet("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: config})
     if not failing:
         always(ConnectionError("down"))
     with pytest.raises(Exception, match=r"."):
-        hf.run_sync(research, "kelp", state_id="failed")
-    return delays(hf, "failed")
+        client.run_sync(research, "kelp", state_id="failed")
+    return delays(client, "failed")
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_a_server_that_asks_for_more_than_the_longest_delay_is_given_that_too(wa
 
 def test_a_server_is_given_the_time_it_asks_for_where_nothing_is_configured(waits: list[float]) -> None:
     failing.append(Answered(429, "9"))
-    assert "KELP" == Holdfast("memory://").run_sync(research, "kelp")
+    assert "KELP" == Limpet("memory://").run_sync(research, "kelp")
     assert [9.0] == waits
 
 
@@ -451,7 +451,7 @@ def test_an_attempt_is_cut_off_at_the_retry_timeout() -> None:
         await hangs()
 
     with pytest.raises(TimeoutError, match="calls::hangs"):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert 1 == executions["hangs"]
 
 
@@ -474,14 +474,14 @@ def test_a_wait_does_not_stop_what_goes_on_beside_it() -> None:
         return list(await asyncio.gather(waits_for_another(), another()))
 
     failing.append(ConnectionError("down"))
-    assert ["first", "second"] == Holdfast("memory://").run_sync(both)
+    assert ["first", "second"] == Limpet("memory://").run_sync(both)
     assert 2 == executions["waits"]
 
 
 # What is told and recorded.
 
 
-def test_every_attempt_is_recorded_in_order(hf: Holdfast) -> None:
+def test_every_attempt_is_recorded_in_order(client: Limpet) -> None:
     failing[:] = [ConnectionError("one"), TimeoutError("two")]
     config = RetryConfig(initial_delay=0.01, jitter=False)
 
@@ -489,9 +489,9 @@ def test_every_attempt_is_recorded_in_order(hf: Holdfast) -> None:
     async def calls() -> str:
         return await fetch.options(retry_config=config)("kelp")
 
-    assert "KELP" == hf.run_sync(calls, state_id="told")
+    assert "KELP" == client.run_sync(calls, state_id="told")
     address = "calls::fetch::tool_call"
-    records = [record for record in hf.history("told").get_event_list() if record.address == address]
+    records = [record for record in client.history("told").get_event_list() if record.address == address]
     assert [
         ("started", 1),
         ("failed", 1),
@@ -516,11 +516,11 @@ def test_every_attempt_is_recorded_in_order(hf: Holdfast) -> None:
     assert records == sorted(records, key=lambda record: record.seq)
 
 
-def test_the_start_of_an_event_keeps_its_place_however_often_it_is_tried(hf: Holdfast) -> None:
+def test_the_start_of_an_event_keeps_its_place_however_often_it_is_tried(client: Limpet) -> None:
     failing[:] = [ConnectionError("one"), ConnectionError("two")]
-    hf = Holdfast(hf.backend, retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE})
-    hf.run_sync(research, "kelp", state_id="placed")
-    assert {2} == {record.order for record in hf.history("placed").get_event_list() if record.address == FETCH}
+    client = Limpet(client.backend, retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE})
+    client.run_sync(research, "kelp", state_id="placed")
+    assert {2} == {record.order for record in client.history("placed").get_event_list() if record.address == FETCH}
 
 
 def test_observers_are_told_of_every_attempt() -> None:
@@ -528,8 +528,8 @@ def test_observers_are_told_of_every_attempt() -> None:
     bus.subscribe(seen.append)
     failing[:] = [ConnectionError("one"), TimeoutError("two")]
     config = RetryConfig(initial_delay=0.001, jitter=False)
-    hf = Holdfast("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: config})
-    hf.run_sync(research, "kelp", event_bus=bus)
+    client = Limpet("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: config})
+    client.run_sync(research, "kelp", event_bus=bus)
     assert bus.flush()
     one, two = "ConnectionError: one", "TimeoutError: two"
     assert [
@@ -552,9 +552,9 @@ def test_observers_are_told_of_a_failure_for_good() -> None:
     bus, seen = EventBus(), list[EventNotice]()
     bus.subscribe(seen.append)
     always(ConnectionError("down"))
-    hf = Holdfast("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: tries(2)})
+    client = Limpet("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: tries(2)})
     with pytest.raises(ConnectionError):
-        hf.run_sync(research, "kelp", event_bus=bus)
+        client.run_sync(research, "kelp", event_bus=bus)
     assert bus.flush()
     told = [(notice.status.value, notice.attempt) for notice in seen if notice.address == FETCH]
     assert [("started", 1), ("failed", 1), ("retrying", 1), ("started", 2), ("failed", 2)] == told
@@ -577,7 +577,7 @@ def test_a_handler_knows_which_attempt_it_is_and_keeps_its_idempotency_key() -> 
         await pay()
 
     failing[:] = [ConnectionError("one"), ConnectionError("two")]
-    Holdfast("memory://").run_sync(shop)
+    Limpet("memory://").run_sync(shop)
     assert [(1, False), (2, True), (3, True)] == seen
     assert 1 == len(keys)
 
@@ -611,7 +611,7 @@ def test_what_was_tried_again_is_counted(backend: StateBackend, is_restored: boo
 # Agents that are retried.
 
 
-def test_a_retried_agent_replays_what_completed_inside_it_and_retries_what_failed(hf: Holdfast) -> None:
+def test_a_retried_agent_replays_what_completed_inside_it_and_retries_what_failed(client: Limpet) -> None:
     @tool(retry_config=OFF)
     async def step(name: str) -> str:
         executions[name] += 1
@@ -629,9 +629,9 @@ def test_a_retried_agent_replays_what_completed_inside_it_and_retries_what_faile
         executions["outer"] += 1
         return await careful()
 
-    assert ["good", "bad", "after"] == hf.run_sync(outer, state_id="careful")
+    assert ["good", "bad", "after"] == client.run_sync(outer, state_id="careful")
     assert Counter(outer=1, careful=3, good=1, bad=3, after=1) == executions
-    records = hf.history("careful").get_event_list()
+    records = client.history("careful").get_event_list()
     assert [
         ("started", 1),
         ("failed", 1),
@@ -649,7 +649,7 @@ def test_a_retried_agent_replays_what_completed_inside_it_and_retries_what_faile
     ]
 
 
-def test_the_agent_of_a_run_is_retried_where_that_is_said(hf: Holdfast) -> None:
+def test_the_agent_of_a_run_is_retried_where_that_is_said(client: Limpet) -> None:
     failing[:] = [LookupError("one"), LookupError("two")]
 
     @agent(retry_config=RetryConfig(initial_delay=0, retry_on_exceptions=(LookupError,)))
@@ -657,13 +657,13 @@ def test_the_agent_of_a_run_is_retried_where_that_is_said(hf: Holdfast) -> None:
         executions["whole"] += 1
         return await fetch("kelp")
 
-    assert "KELP" == hf.run_sync(whole, state_id="whole")
+    assert "KELP" == client.run_sync(whole, state_id="whole")
     assert Counter(whole=3, fetch=3) == executions
-    header = hf.show("whole").header
+    header = client.show("whole").header
     assert (StateStatus.COMPLETED, None) == (header.status, header.holder)
 
 
-def test_a_failure_that_a_retried_agent_had_caught_is_given_again_to_its_next_attempt(hf: Holdfast) -> None:
+def test_a_failure_that_a_retried_agent_had_caught_is_given_again_to_its_next_attempt(client: Limpet) -> None:
     @tool(retry_config=OFF)
     async def step(name: str) -> str:
         attempted(name)
@@ -679,11 +679,11 @@ def test_a_failure_that_a_retried_agent_had_caught_is_given_again_to_its_next_at
         return [found, await step("passed on")]
 
     failing[:] = [LookupError("was caught"), LookupError("was passed on")]
-    assert ["was caught", "passed on"] == hf.run_sync(catches)
+    assert ["was caught", "passed on"] == client.run_sync(catches)
     assert {"catches": 2, "caught": 1, "passed on": 2} == executions
 
 
-def test_a_retried_agent_does_not_run_leftover_branches_twice_at_a_time(hf: Holdfast) -> None:
+def test_a_retried_agent_does_not_run_leftover_branches_twice_at_a_time(client: Limpet) -> None:
     under_way: list[str] = []
     most: list[int] = []
     go_on = asyncio.Event()
@@ -711,16 +711,16 @@ def test_a_retried_agent_does_not_run_leftover_branches_twice_at_a_time(hf: Hold
     async def gathers() -> list[str]:
         return list(await asyncio.gather(slow(), breaks()))
 
-    assert ["slow", "mended"] == hf.run_sync(gathers, state_id="gathers")
+    assert ["slow", "mended"] == client.run_sync(gathers, state_id="gathers")
     assert [1, 1] == most
     assert [] == under_way
     assert Counter(slow=2, breaks=2) == executions
     assert [("started", 1), ("cancelled", 1), ("started", 1), ("completed", 1)] == statuses(
-        hf.history("gathers").get_event_list(), "gathers::slow::tool_call"
+        client.history("gathers").get_event_list(), "gathers::slow::tool_call"
     )
 
 
-def test_a_branch_that_ended_before_the_agent_was_retried_is_not_run_again(hf: Holdfast) -> None:
+def test_a_branch_that_ended_before_the_agent_was_retried_is_not_run_again(client: Limpet) -> None:
     quick_is_done = asyncio.Event()
 
     @tool
@@ -744,11 +744,11 @@ def test_a_branch_that_ended_before_the_agent_was_retried_is_not_run_again(hf: H
         return list(await asyncio.gather(then_tell(), breaks()))
 
     failing.append(LookupError("broken"))
-    assert ["quick", "mended"] == hf.run_sync(gathers)
+    assert ["quick", "mended"] == client.run_sync(gathers)
     assert Counter(quick=1, breaks=2) == executions
 
 
-def test_an_agent_whose_group_of_tasks_failed_is_retried_and_replays_what_completed_in_it(hf: Holdfast) -> None:
+def test_an_agent_whose_group_of_tasks_failed_is_retried_and_replays_what_completed_in_it(client: Limpet) -> None:
     quick_is_done = asyncio.Event()
 
     @tool(retry_config=OFF)
@@ -774,7 +774,7 @@ def test_an_agent_whose_group_of_tasks_failed_is_retried_and_replays_what_comple
         return [task.result() for task in tasks]
 
     failing[:] = [LookupError("one"), LookupError("two")]
-    assert ["quick", "mended"] == hf.run_sync(groups)
+    assert ["quick", "mended"] == client.run_sync(groups)
     assert Counter(quick=1, breaks=3) == executions
 
 
@@ -788,14 +788,14 @@ def test_a_result_that_does_not_hold_what_was_asked_of_it_is_tried_again_where_t
     async def asks() -> str:
         return await number()
 
-    hf = Holdfast("memory://")
-    assert "42" == hf.run_sync(asks, state_id="asks")
+    client = Limpet("memory://")
+    assert "42" == client.run_sync(asks, state_id="asks")
     assert 3 == executions["number"]
-    (name,) = hf.history("asks").retry_statistics().errors_by_type
+    (name,) = client.history("asks").retry_statistics().errors_by_type
     assert name.endswith("ConditionFailed")
 
 
-def test_plain_functions_are_retried_too(hf: Holdfast) -> None:
+def test_plain_functions_are_retried_too(client: Limpet) -> None:
     @tool(retry_config=AT_ONCE)
     def plain() -> str:
         attempted("plain")
@@ -806,11 +806,11 @@ def test_plain_functions_are_retried_too(hf: Holdfast) -> None:
         return plain.call()
 
     failing[:] = [ConnectionError("one"), ConnectionError("two")]
-    assert "plain" == hf.run_sync(plainly)
+    assert "plain" == client.run_sync(plainly)
     assert 3 == executions["plain"]
 
 
-def test_branches_are_retried_each_by_itself(hf: Holdfast) -> None:
+def test_branches_are_retried_each_by_itself(client: Limpet) -> None:
     @tool(retry_config=RetryConfig(3, initial_delay=0.001))
     async def shaky(number: int) -> int:
         executions[str(number)] += 1
@@ -822,11 +822,11 @@ def test_branches_are_retried_each_by_itself(hf: Holdfast) -> None:
     async def gathers() -> list[int]:
         return list(await asyncio.gather(*(shaky(number) for number in range(9))))
 
-    assert list(range(9)) == hf.run_sync(gathers, state_id="branches")
+    assert list(range(9)) == client.run_sync(gathers, state_id="branches")
     assert {str(number): 1 + number % 3 for number in range(9)} == executions
     assert (6, 9) == (
-        hf.history("branches").retry_statistics().events_retried,
-        hf.history("branches").retry_statistics().retries,
+        client.history("branches").retry_statistics().events_retried,
+        client.history("branches").retry_statistics().retries,
     )
 
 
@@ -842,11 +842,11 @@ def test_what_is_declared_once_is_never_retried(waits: list[float]) -> None:
     async def order() -> None:
         await charge()
 
-    for hf in (Holdfast("memory://"), Holdfast("memory://", default_retry_config=tries(5))):
+    for client in (Limpet("memory://"), Limpet("memory://", default_retry_config=tries(5))):
         executions.clear()
         always(TimeoutError("slow"))
         with pytest.raises(TimeoutError, match="slow"):
-            hf.run_sync(order)
+            client.run_sync(order)
         assert 1 == executions["charge"]
     assert [] == waits
 
@@ -911,8 +911,8 @@ def test_a_value_without_a_meaning_is_refused(values: dict[str, Any]) -> None:
         lambda wrong: ExecutionEvent(fetch, retry_config=wrong),
         lambda wrong: ExecutionState(default_retry_config=wrong),
         lambda wrong: ExecutionState(retry_config_by_actor_type={EventType.TOOL_CALL: wrong}),
-        lambda wrong: Holdfast("memory://", default_retry_config=wrong),
-        lambda wrong: Holdfast("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: wrong}),
+        lambda wrong: Limpet("memory://", default_retry_config=wrong),
+        lambda wrong: Limpet("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: wrong}),
     ],
 )
 @pytest.mark.parametrize("wrong", [{"max_attempts": 3}, 3, RetryConfig])
@@ -934,26 +934,26 @@ def test_a_configuration_whose_errors_could_not_be_found_again_is_refused_before
     with pytest.raises(UsageError, match="cannot be found again by its name"):
         ExecutionState(default_retry_config=config)
     with pytest.raises(UsageError, match="cannot be found again by its name"):
-        Holdfast("memory://", default_retry_config=config).run_sync(research, "kelp")
+        Limpet("memory://", default_retry_config=config).run_sync(research, "kelp")
     assert Counter() == executions
 
 
 # The other modes.
 
 
-def test_validation_executes_what_was_retried_once_and_records_nothing(hf: Holdfast) -> None:
-    hf = Holdfast(hf.backend, retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE})
+def test_validation_executes_what_was_retried_once_and_records_nothing(client: Limpet) -> None:
+    client = Limpet(client.backend, retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE})
     failing[:] = [ConnectionError("one"), ConnectionError("two")]
-    hf.run_sync(research, "kelp", state_id="valid")
-    before = hf.show("valid").header
+    client.run_sync(research, "kelp", state_id="valid")
+    before = client.show("valid").header
     executions.clear()
-    assert asyncio.run(hf.validate("valid")).is_ok
+    assert asyncio.run(client.validate("valid")).is_ok
     assert Counter(research=1, fetch=1) == executions
     always(ConnectionError("down"))
-    report = asyncio.run(hf.validate("valid"))
+    report = asyncio.run(client.validate("valid"))
     assert [FETCH, "research::agent_call"] == [mismatch.address for mismatch in report.mismatches]
     assert Counter(research=2, fetch=2) == executions
-    assert before == hf.show("valid").header
+    assert before == client.show("valid").header
 
 
 def test_replay_and_rehearsal_give_the_result_of_the_last_attempt_without_executing(backend: StateBackend) -> None:

@@ -18,7 +18,7 @@ import pytest
 from acceptance.turned_clock import Turned, turned_clock
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     BackoffStrategy,
     EventBus,
     EventNotice,
@@ -28,7 +28,7 @@ from holdfast import (
     ExecutionInterrupted,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     RetryConfig,
     StateBackend,
@@ -40,7 +40,7 @@ from holdfast import (
     current_event,
     tool,
 )
-from holdfast.testing import CrashingBackend, SimulatedCrash
+from limpet.testing import CrashingBackend, SimulatedCrash
 
 executions: Counter[str] = Counter()
 seen: list[int] = []
@@ -98,16 +98,16 @@ def crashed(backend: StateBackend, stop_at: int, when: Literal["before", "after"
     """Run until the process dies at a write: the claim is the first, each attempt that failed is another one."""
     crashing = CrashingBackend(backend, stop_at=stop_at, when=when)
     with pytest.raises(SimulatedCrash):
-        Holdfast(crashing, **options).run_sync(research, "kelp", state_id="r")
+        Limpet(crashing, **options).run_sync(research, "kelp", state_id="r")
     gc.collect()
 
 
-def records(hf: Holdfast, address: str = FETCH, state_id: str = "r") -> list[EventRecord]:
-    return [record for record in hf.history(state_id).get_event_list() if record.address == address]
+def records(client: Limpet, address: str = FETCH, state_id: str = "r") -> list[EventRecord]:
+    return [record for record in client.history(state_id).get_event_list() if record.address == address]
 
 
-def statuses(hf: Holdfast, address: str = FETCH, state_id: str = "r") -> list[tuple[str, int]]:
-    return [(record.status.value, record.attempt) for record in records(hf, address, state_id)]
+def statuses(client: Limpet, address: str = FETCH, state_id: str = "r") -> list[tuple[str, int]]:
+    return [(record.status.value, record.attempt) for record in records(client, address, state_id)]
 
 
 THREE_ATTEMPTS = [
@@ -126,32 +126,32 @@ def test_a_crash_in_a_backoff_leaves_three_attempts_at_three(
 ) -> None:
     crashed(reopen(), stop_at=1 + dies_behind)
     assert dies_behind == executions["fetch"]
-    hf = Holdfast(reopen())
-    assert ExecutionStatus.RETRYING is hf.history("r")[FETCH].status
+    client = Limpet(reopen())
+    assert ExecutionStatus.RETRYING is client.history("r")[FETCH].status
     with pytest.raises(ConnectionError, match="attempt 3"):
-        hf.run_sync(research, "kelp", state_id="r")
+        client.run_sync(research, "kelp", state_id="r")
     assert [1, 2, 3] == seen
-    assert THREE_ATTEMPTS == statuses(hf)
+    assert THREE_ATTEMPTS == statuses(client)
 
 
 def test_a_crash_in_every_backoff_leaves_three_attempts_at_three(reopen: Callable[[], StateBackend]) -> None:
     crashed(reopen(), stop_at=2)
     # From the second process on, the first two writes find out that the holder is dead and take over from it.
     crashed(reopen(), stop_at=3)
-    hf = Holdfast(reopen())
+    client = Limpet(reopen())
     with pytest.raises(ConnectionError, match="attempt 3"):
-        hf.run_sync(research, "kelp", state_id="r")
+        client.run_sync(research, "kelp", state_id="r")
     assert [1, 2, 3] == seen
-    assert THREE_ATTEMPTS == statuses(hf)
+    assert THREE_ATTEMPTS == statuses(client)
 
 
 def test_a_crash_before_an_attempt_is_recorded_makes_that_attempt_again(reopen: Callable[[], StateBackend]) -> None:
     crashed(reopen(), stop_at=3, when="before")
-    hf = Holdfast(reopen())
+    client = Limpet(reopen())
     with pytest.raises(ConnectionError, match="attempt 3"):
-        hf.run_sync(research, "kelp", state_id="r")
+        client.run_sync(research, "kelp", state_id="r")
     assert [1, 2, 2, 3] == seen
-    assert THREE_ATTEMPTS == statuses(hf)
+    assert THREE_ATTEMPTS == statuses(client)
 
 
 def test_a_crash_in_a_backoff_leaves_what_is_left_of_the_wait(
@@ -161,7 +161,7 @@ def test_a_crash_in_a_backoff_leaves_what_is_left_of_the_wait(
     crashed(reopen(), stop_at=2)
     assert [] == clock.waits
     clock.turn(4.0)
-    assert "KELP" == Holdfast(reopen()).run_sync(research, "kelp", state_id="r")
+    assert "KELP" == Limpet(reopen()).run_sync(research, "kelp", state_id="r")
     assert [pytest.approx(6.0, abs=3.5)] == clock.waits
     assert [1, 2] == seen
 
@@ -172,11 +172,11 @@ def test_a_wait_that_was_over_before_the_run_was_taken_up_is_not_made(
     switch.update(config=SLOWLY, succeeds=2)
     crashed(reopen(), stop_at=2)
     clock.turn(3600.0)
-    assert "KELP" == Holdfast(reopen()).run_sync(research, "kelp", state_id="r")
+    assert "KELP" == Limpet(reopen()).run_sync(research, "kelp", state_id="r")
     assert [] == clock.waits
 
 
-def cancelled_while_waiting(hf: Holdfast) -> None:
+def cancelled_while_waiting(client: Limpet) -> None:
     async def main() -> None:
         bus, is_waiting = EventBus(), asyncio.Event()
 
@@ -185,7 +185,7 @@ def cancelled_while_waiting(hf: Holdfast) -> None:
                 is_waiting.set()
 
         bus.subscribe(notice)
-        run = asyncio.create_task(hf.run(research, "kelp", state_id="r", event_bus=bus))
+        run = asyncio.create_task(client.run(research, "kelp", state_id="r", event_bus=bus))
         await is_waiting.wait()
         run.cancel()
         await run
@@ -196,15 +196,15 @@ def cancelled_while_waiting(hf: Holdfast) -> None:
 
 def test_a_run_that_is_cancelled_in_a_backoff_goes_on_with_it(reopen: Callable[[], StateBackend]) -> None:
     switch.update(config=RetryConfig(3, initial_delay=0.2, jitter=False), succeeds=2)
-    hf = Holdfast(reopen())
-    cancelled_while_waiting(hf)
-    header = hf.show("r").header
+    client = Limpet(reopen())
+    cancelled_while_waiting(client)
+    header = client.show("r").header
     assert (StateStatus.INTERRUPTED, "cancelled") == (header.status, header.metadata.stopped["reason"])
-    due_at = next(record.details.due_at for record in records(hf) if record.details is not None)
-    hf = Holdfast(reopen())
-    assert "KELP" == hf.run_sync(research, "kelp", state_id="r")
+    due_at = next(record.details.due_at for record in records(client) if record.details is not None)
+    client = Limpet(reopen())
+    assert "KELP" == client.run_sync(research, "kelp", state_id="r")
     assert [1, 2] == seen
-    assert records(hf)[-1].at >= due_at
+    assert records(client)[-1].at >= due_at
 
 
 def test_a_run_that_is_stopped_again_and_again_while_it_waits_makes_no_attempt_too_many(
@@ -215,25 +215,25 @@ def test_a_run_that_is_stopped_again_and_again_while_it_waits_makes_no_attempt_t
     stops = 0
     for _ in range(100):
         try:
-            found = asyncio.run(Holdfast(reopen()).run(research, "kelp", state_id="r", timeout_s=0.03))
+            found = asyncio.run(Limpet(reopen()).run(research, "kelp", state_id="r", timeout_s=0.03))
             break
         except ExecutionInterrupted:
             stops += 1
     assert "KELP" == found
     assert stops >= 2
     assert [1, 2, 3] == seen
-    counts = Holdfast(reopen()).history("r").retry_statistics()
+    counts = Limpet(reopen()).history("r").retry_statistics()
     assert (2, 4) == (counts.retries, counts.attempts), "three of the call, and one of the run"
 
 
 def test_a_stop_in_a_backoff_shows_no_start_of_an_attempt_that_was_not_made(reopen: Callable[[], StateBackend]) -> None:
     switch.update(config=RetryConfig(3, initial_delay=0.2, jitter=False), succeeds=2)
-    cancelled_while_waiting(Holdfast(reopen()))
-    hf = Holdfast(reopen())
-    assert [("started", 1), ("failed", 1), ("retrying", 1)] == statuses(hf)[:3]
-    assert [1] == [attempt for status, attempt in statuses(hf) if status == "started"]
-    assert "KELP" == hf.run_sync(research, "kelp", state_id="r")
-    assert [1, 2] == seen == [attempt for status, attempt in statuses(hf) if status == "started"]
+    cancelled_while_waiting(Limpet(reopen()))
+    client = Limpet(reopen())
+    assert [("started", 1), ("failed", 1), ("retrying", 1)] == statuses(client)[:3]
+    assert [1] == [attempt for status, attempt in statuses(client) if status == "started"]
+    assert "KELP" == client.run_sync(research, "kelp", state_id="r")
+    assert [1, 2] == seen == [attempt for status, attempt in statuses(client) if status == "started"]
 
 
 def test_a_run_that_is_taken_up_in_a_backoff_tells_observers_which_attempt_it_makes(clock: Turned) -> None:
@@ -242,7 +242,7 @@ def test_a_run_that_is_taken_up_in_a_backoff_tells_observers_which_attempt_it_ma
     crashed(backend, stop_at=2)
     bus, told = EventBus(), list[EventNotice]()
     bus.subscribe(told.append)
-    Holdfast(backend).run_sync(research, "kelp", state_id="r", event_bus=bus)
+    Limpet(backend).run_sync(research, "kelp", state_id="r", event_bus=bus)
     assert bus.flush()
     assert [("started", 2, True), ("completed", 2, True)] == [
         (notice.status.value, notice.attempt, notice.is_retry) for notice in told if notice.address == FETCH
@@ -251,7 +251,7 @@ def test_a_run_that_is_taken_up_in_a_backoff_tells_observers_which_attempt_it_ma
 
 PROGRAM = """
 import os, signal, sys
-from holdfast import EventBus, ExecutionStatus, Holdfast, RetryConfig, agent, current_event, tool
+from limpet import EventBus, ExecutionStatus, Limpet, RetryConfig, agent, current_event, tool
 
 @tool(retry_config=RetryConfig(3, initial_delay=0.05, jitter=False))
 async def fetch(url: str) -> str:
@@ -270,7 +270,7 @@ def dies(notice):
 bus = EventBus()
 if "kill" in sys.argv:
     bus.subscribe(dies)
-Holdfast(sys.argv[1]).run_sync(research, "kelp", state_id="r", event_bus=bus)
+Limpet(sys.argv[1]).run_sync(research, "kelp", state_id="r", event_bus=bus)
 """
 
 
@@ -336,16 +336,16 @@ def test_a_run_with_retries_that_is_stopped_at_any_write_ends_as_the_undisturbed
         open_store = opener("memory", tmp_path / f"store-{stop_at}")
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         try:
-            found = Holdfast(crashing).run_sync(everything, state_id="swept")
+            found = Limpet(crashing).run_sync(everything, state_id="swept")
         except BaseException:
             assert crashing.is_stopped
             gc.collect()
-            found = Holdfast(open_store()).run_sync(everything, state_id="swept")
+            found = Limpet(open_store()).run_sync(everything, state_id="swept")
         assert EVERYTHING == found
         assert max(executions.values()) <= 2, "what was in flight runs at most once more"
         assert {"caught 1", "caught 2", "caught 3"} == {name for name in executions if name.startswith("caught")}
         assert {"fragile 1", "fragile 2", "fragile 3"} == {name for name in executions if name.startswith("fragile")}
-        counts = Holdfast(open_store()).history("swept").retry_statistics()
+        counts = Limpet(open_store()).history("swept").retry_statistics()
         assert 2 + 1 + 2 + 2 + 2 + 1 == counts.retries
         if not crashing.is_stopped:
             assert {1} == set(executions.values())
@@ -364,7 +364,7 @@ def crashed_inside_the_second_attempt(outer: Any, backend: StateBackend) -> None
     # The claim, a step, what breaks, that the agent is retried, and what its second attempt records.
     crashing = CrashingBackend(backend, stop_at=5, when="after")
     with pytest.raises(SimulatedCrash):
-        Holdfast(crashing).run_sync(outer, state_id="r")
+        Limpet(crashing).run_sync(outer, state_id="r")
     gc.collect()
     assert [1, 2] == seen
 
@@ -384,7 +384,7 @@ def test_a_retried_agent_keeps_its_count_of_attempts_over_a_crash_inside_the_sec
 
     crashed_inside_the_second_attempt(outer, reopen())
     with pytest.raises(LookupError):
-        Holdfast(reopen()).run_sync(outer, state_id="r")
+        Limpet(reopen()).run_sync(outer, state_id="r")
     assert [1, 2, 2, 3] == seen
     assert {"first": 1, "breaks": 3} == executions
 
@@ -404,7 +404,7 @@ def test_an_agent_may_go_another_way_in_its_next_attempt_also_after_a_crash(on_d
 
     backend = MemoryStateBackend()
     crashed_inside_the_second_attempt(outer, backend)
-    assert "mended" == Holdfast(backend, on_drift=on_drift).run_sync(outer, state_id="r")
+    assert "mended" == Limpet(backend, on_drift=on_drift).run_sync(outer, state_id="r")
     assert [1, 2, 2, 3] == seen
     assert {"step 1": 1, "step 2": 1, "step 3": 1, "breaks": 2, "mended": 1} == executions
 
@@ -415,16 +415,16 @@ def test_an_agent_may_go_another_way_in_its_next_attempt_also_after_a_crash(on_d
 def test_an_event_that_failed_for_good_is_tried_again_with_a_fresh_count(reopen: Callable[[], StateBackend]) -> None:
     for _ in range(2):
         with pytest.raises(ConnectionError, match="attempt 3"):
-            Holdfast(reopen()).run_sync(research, "kelp", state_id="r")
+            Limpet(reopen()).run_sync(research, "kelp", state_id="r")
     switch["succeeds"] = 2
-    hf = Holdfast(reopen())
-    assert "KELP" == hf.run_sync(research, "kelp", state_id="r")
+    client = Limpet(reopen())
+    assert "KELP" == client.run_sync(research, "kelp", state_id="r")
     assert [1, 2, 3, 1, 2, 3, 1, 2] == seen
     assert [
         *THREE_ATTEMPTS,
         *THREE_ATTEMPTS,
         *[("started", 1), ("failed", 1), ("retrying", 1), ("started", 2), ("completed", 2)],
-    ] == statuses(hf)
+    ] == statuses(client)
 
 
 def test_an_event_that_failed_for_good_and_was_caught_is_not_tried_again(reopen: Callable[[], StateBackend]) -> None:
@@ -446,8 +446,8 @@ def test_an_event_that_failed_for_good_and_was_caught_is_not_tried_again(reopen:
 
     switch["break later"] = True
     with pytest.raises(RuntimeError):
-        Holdfast(reopen()).run_sync(outer, state_id="caught")
-    assert "attempt 3" == Holdfast(reopen()).run_sync(outer, state_id="caught")
+        Limpet(reopen()).run_sync(outer, state_id="caught")
+    assert "attempt 3" == Limpet(reopen()).run_sync(outer, state_id="caught")
     assert [1, 2, 3] == seen
 
 
@@ -474,7 +474,7 @@ def test_resuming_from_an_address_that_was_being_retried_goes_on(
     with pytest.raises(SimulatedCrash):
         asyncio.run(fetch_in(state))
     gc.collect()
-    assert ExecutionStatus.RETRYING is Holdfast(backend).history("r")["fetch::tool_call"].status
+    assert ExecutionStatus.RETRYING is Limpet(backend).history("r")["fetch::tool_call"].status
     switch["succeeds"] = 2
     restored = ExecutionState.load_from_state_id("r", reopen(), resume_from_address="fetch::tool_call")
     assert "KELP" == asyncio.run(fetch_in(restored))
@@ -489,11 +489,11 @@ def test_running_on_from_a_call_that_was_being_retried_goes_on(
     switch["config"] = SLOWLY
     crashed(reopen(), stop_at=2)
     switch["succeeds"] = 2
-    hf = Holdfast(reopen())
+    client = Limpet(reopen())
     if verb == "rerun":
-        assert "KELP" == asyncio.run(hf.rerun("r", at="fetch"))
+        assert "KELP" == asyncio.run(client.rerun("r", at="fetch"))
     else:
-        assert "KELP" == asyncio.run(hf.resume(hf.fork("r", at="fetch")))
+        assert "KELP" == asyncio.run(client.resume(client.fork("r", at="fetch")))
 
 
 # The configuration.
@@ -560,8 +560,8 @@ def test_a_configuration_goes_with_snapshots_and_forks() -> None:
     state = configured(backend)
     state.storage.set("a", 1)
     position = state.save_checkpoint(StateStatus.PAUSED)
-    hf = Holdfast(backend)
-    fork = hf.fork("c", checkpoint=position)
+    client = Limpet(backend)
+    fork = client.fork("c", checkpoint=position)
     there = MemoryStateBackend()
     ExecutionState.from_snapshot(state.to_snapshot(), state_backend=there).save_checkpoint(StateStatus.PAUSED)
     for copied in (ExecutionState.load_from_state_id(fork, backend), load(there)):
@@ -584,10 +584,10 @@ def test_an_exception_type_that_is_not_imported_is_named_and_nothing_is_changed(
     with pytest.raises(ValueNotReadable, match="Overloaded"):
         load(backend)
     assert before == backend.find_state("c")
-    assert StateStatus.PAUSED is Holdfast(backend).show("c").header.status
+    assert StateStatus.PAUSED is Limpet(backend).show("c").header.status
 
 
-def test_a_configuration_of_holdfast_is_kept_for_a_resume_without_it(reopen: Callable[[], StateBackend]) -> None:
+def test_a_configuration_of_limpet_is_kept_for_a_resume_without_it(reopen: Callable[[], StateBackend]) -> None:
     by_type = {EventType.TOOL_CALL: RetryConfig(5, initial_delay=0)}
 
     @agent
@@ -601,13 +601,13 @@ def test_a_configuration_of_holdfast_is_kept_for_a_resume_without_it(reopen: Cal
         raise ConnectionError("down")
 
     with pytest.raises(ConnectionError):
-        Holdfast(reopen(), retry_config_by_actor_type=by_type).run_sync(calls, state_id="kept")
+        Limpet(reopen(), retry_config_by_actor_type=by_type).run_sync(calls, state_id="kept")
     assert 5 == executions["counted"]
     with pytest.raises(ConnectionError):
-        Holdfast(reopen()).run_sync(calls, state_id="kept")
+        Limpet(reopen()).run_sync(calls, state_id="kept")
     assert 10 == executions["counted"]
     with pytest.raises(ConnectionError):
-        asyncio.run(Holdfast(reopen()).resume("kept", agent=calls))
+        asyncio.run(Limpet(reopen()).resume("kept", agent=calls))
     assert 15 == executions["counted"]
 
 
@@ -625,7 +625,7 @@ def test_a_new_configuration_takes_the_place_of_the_kept_one(reopen: Callable[[]
     for config in (RetryConfig(5, initial_delay=0), RetryConfig(2, initial_delay=0), None, RetryConfig(enabled=False)):
         executions.clear()
         with pytest.raises(ConnectionError):
-            Holdfast(reopen(), default_retry_config=config).run_sync(calls, state_id="kept")
+            Limpet(reopen(), default_retry_config=config).run_sync(calls, state_id="kept")
         counts.append(executions["counted"])
     assert [5, 2, 2, 1] == counts
 
@@ -645,9 +645,9 @@ def test_a_kept_configuration_counts_for_a_backoff_that_is_taken_up_without_it(
     config = RetryConfig(4, BackoffStrategy.LINEAR, initial_delay=5.0, jitter=False)
     crashing = CrashingBackend(reopen(), stop_at=2, when="after")
     with pytest.raises(SimulatedCrash):
-        Holdfast(crashing, default_retry_config=config).run_sync(calls, state_id="kept")
+        Limpet(crashing, default_retry_config=config).run_sync(calls, state_id="kept")
     gc.collect()
     with pytest.raises(ConnectionError):
-        Holdfast(reopen()).run_sync(calls, state_id="kept")
+        Limpet(reopen()).run_sync(calls, state_id="kept")
     assert 4 == executions["counted"]
     assert [pytest.approx(5.0, abs=3.5), 10.0, 15.0] == clock.waits

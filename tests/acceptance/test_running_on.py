@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from holdfast import (
+from limpet import (
     Agent,
     AmbiguousAddress,
     Drift,
@@ -17,8 +17,8 @@ from holdfast import (
     EventNotice,
     ExecutionEvent,
     ExecutionState,
-    Holdfast,
     LeaseHeld,
+    Limpet,
     MemoryStateBackend,
     StateBackend,
     StateStatus,
@@ -31,7 +31,7 @@ from holdfast import (
     llm,
     tool,
 )
-from holdfast.testing import CrashingBackend
+from limpet.testing import CrashingBackend
 
 executions: Counter[str] = Counter()
 failing: set[str] = set()
@@ -94,9 +94,9 @@ def frames_of(backend: StateBackend, state_id: str) -> list[tuple[int, bytes]]:
     return backend.read(state_id)
 
 
-def test_rerun_skips_what_started_before_and_executes_the_event_and_all_after_it(hf: Holdfast) -> None:
-    assert ["s1/1", "s2/1", "s3/1", "s4/1"] == hf.run_sync(flat, 4, state_id="x")
-    assert ["s1/1", "s2/1", "s3/2", "s4/2"] == asyncio.run(hf.rerun("x", "flat::step#3::tool_call"))
+def test_rerun_skips_what_started_before_and_executes_the_event_and_all_after_it(client: Limpet) -> None:
+    assert ["s1/1", "s2/1", "s3/1", "s4/1"] == client.run_sync(flat, 4, state_id="x")
+    assert ["s1/1", "s2/1", "s3/2", "s4/2"] == asyncio.run(client.rerun("x", "flat::step#3::tool_call"))
     assert Counter(s1=1, s2=1, s3=2, s4=2) == executions
 
 
@@ -113,10 +113,10 @@ def test_the_explicit_form_resumes_from_an_address_in_a_loop(backend: StateBacke
     assert (["s1/1", "s2/1", "s3/2", "s4/2"], [True, True, True, True]) == asyncio.run(loop(loaded))
 
 
-def test_an_address_deep_in_nested_agents_enters_what_encloses_it_and_skips_the_rest(hf: Holdfast) -> None:
-    hf.run_sync(nested, state_id="x")
+def test_an_address_deep_in_nested_agents_enters_what_encloses_it_and_skips_the_rest(client: Limpet) -> None:
+    client.run_sync(nested, state_id="x")
     ran()
-    result = asyncio.run(hf.rerun("x", "nested::middle::leaf#2::step#2::tool_call"))
+    result = asyncio.run(client.rerun("x", "nested::middle::leaf#2::step#2::tool_call"))
     assert ["first/1", "xa1/1", "xa2/1", "xa3/1", "xb1/1", "xb2/2", "xb3/2"] == result[:7]
     assert ["ya1/2", "ya2/2", "ya3/2", "yb1/2", "yb2/2", "yb3/2", "last/2"] == result[7:]
     # The leaf before it was skipped; the one that it stands in was entered, and so were those after it.
@@ -125,10 +125,10 @@ def test_an_address_deep_in_nested_agents_enters_what_encloses_it_and_skips_the_
     )
 
 
-def test_running_on_from_an_agent_runs_all_of_it_again(hf: Holdfast) -> None:
-    hf.run_sync(nested, state_id="x")
+def test_running_on_from_an_agent_runs_all_of_it_again(client: Limpet) -> None:
+    client.run_sync(nested, state_id="x")
     ran()
-    asyncio.run(hf.rerun("x", "nested::middle#2::leaf#2::agent_call"))
+    asyncio.run(client.rerun("x", "nested::middle#2::leaf#2::agent_call"))
     assert {"yb1", "yb2", "yb3", "last", "leaf", "middle", "nested"} == ran()
 
 
@@ -152,20 +152,20 @@ async def two_chains(kind: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["gather", "group"])
-def test_inside_a_branch_the_branches_that_had_finished_before_are_left_alone(hf: Holdfast, kind: str) -> None:
-    hf.run_sync(two_chains, kind, state_id="x")
-    result = asyncio.run(hf.rerun("x", "two_chains::task[chain]::step#2::tool_call"))
+def test_inside_a_branch_the_branches_that_had_finished_before_are_left_alone(client: Limpet, kind: str) -> None:
+    client.run_sync(two_chains, kind, state_id="x")
+    result = asyncio.run(client.rerun("x", "two_chains::task[chain]::step#2::tool_call"))
     assert [["a1/1", "a2/2", "a3/2"], ["b1/1", "b2/1", "b3/1"]] == result
 
 
 @pytest.mark.parametrize("kind", ["gather", "group"])
-def test_inside_a_branch_the_branches_that_began_after_run_again(hf: Holdfast, kind: str) -> None:
-    hf.run_sync(two_chains, kind, state_id="x")
-    result = asyncio.run(hf.rerun("x", "two_chains::task[chain]#2::step#2::tool_call"))
+def test_inside_a_branch_the_branches_that_began_after_run_again(client: Limpet, kind: str) -> None:
+    client.run_sync(two_chains, kind, state_id="x")
+    result = asyncio.run(client.rerun("x", "two_chains::task[chain]#2::step#2::tool_call"))
     assert [["a1/2", "a2/2", "a3/2"], ["b1/1", "b2/2", "b3/2"]] == result
 
 
-def test_what_was_under_way_when_the_event_started_is_skipped_too(hf: Holdfast) -> None:
+def test_what_was_under_way_when_the_event_started_is_skipped_too(client: Limpet) -> None:
     @tool
     async def slow() -> str:
         await switch["go"].wait()
@@ -185,12 +185,12 @@ def test_what_was_under_way_when_the_event_started_is_skipped_too(hf: Holdfast) 
         switch["go"] = asyncio.Event()
         return [*await asyncio.gather(slow(), quick()), await step("after")]
 
-    assert ["slow/1", "quick/1", "after/1"] == hf.run_sync(both, state_id="x")
-    assert ["slow/1", "quick/2", "after/2"] == asyncio.run(hf.rerun("x", "both::quick::tool_call"))
-    assert ["slow/2", "quick/3", "after/3"] == asyncio.run(hf.rerun("x", "both::slow::tool_call"))
+    assert ["slow/1", "quick/1", "after/1"] == client.run_sync(both, state_id="x")
+    assert ["slow/1", "quick/2", "after/2"] == asyncio.run(client.rerun("x", "both::quick::tool_call"))
+    assert ["slow/2", "quick/3", "after/3"] == asyncio.run(client.rerun("x", "both::slow::tool_call"))
 
 
-def test_an_agent_that_was_under_way_is_entered_again_for_what_it_did_after(hf: Holdfast) -> None:
+def test_an_agent_that_was_under_way_is_entered_again_for_what_it_did_after(client: Limpet) -> None:
     @agent
     async def around() -> list[str]:
         before = await step("before")
@@ -212,8 +212,8 @@ def test_an_agent_that_was_under_way_is_entered_again_for_what_it_did_after(hf: 
         found = await quick()
         return [await task, found]
 
-    assert [["before/1", "after/1"], "quick/1"] == hf.run_sync(both, state_id="x")
-    assert [["before/1", "after/2"], "quick/2"] == asyncio.run(hf.rerun("x", "quick"))
+    assert [["before/1", "after/1"], "quick/1"] == client.run_sync(both, state_id="x")
+    assert [["before/1", "after/2"], "quick/2"] == asyncio.run(client.rerun("x", "quick"))
 
 
 @tool
@@ -239,16 +239,16 @@ async def fetches() -> list[str]:
     ]
 
 
-def test_an_address_does_not_mean_those_that_begin_alike(hf: Holdfast) -> None:
-    hf.run_sync(fetches, state_id="x")
+def test_an_address_does_not_mean_those_that_begin_alike(client: Limpet) -> None:
+    client.run_sync(fetches, state_id="x")
     ran()
     for at in ("fetches::fetch::tool_call", "fetch::tool_call", "fetch"):
-        asyncio.run(hf.rerun("x", at))
+        asyncio.run(client.rerun("x", at))
         assert {"bare", "late all", "late page"} == ran()
     for at in ("fetches::fetch[page-3]::tool_call", "fetch[page-3]"):
-        asyncio.run(hf.rerun("x", at))
+        asyncio.run(client.rerun("x", at))
         assert {"late page"} == ran()
-    asyncio.run(hf.rerun("x", "fetch_all#2"))
+    asyncio.run(client.rerun("x", "fetch_all#2"))
     assert {"late all", "late page"} == ran()
 
 
@@ -269,24 +269,24 @@ def test_in_the_explicit_form_an_address_does_not_mean_those_that_begin_alike(ba
         assert expected == asyncio.run(loop(state))
 
 
-def test_the_old_timeline_is_listed_and_can_be_loaded_and_compared(hf: Holdfast) -> None:
-    hf.run_sync(flat, 3, state_id="x")
-    asyncio.run(hf.rerun("x", "step#2"))
-    first, second = hf.timelines("x")
+def test_the_old_timeline_is_listed_and_can_be_loaded_and_compared(client: Limpet) -> None:
+    client.run_sync(flat, 3, state_id="x")
+    asyncio.run(client.rerun("x", "step#2"))
+    first, second = client.timelines("x")
     assert (1, None, None, False) == (first.number, first.base, first.address, first.is_current)
     assert (2, 1, "flat::step#2::tool_call", True) == (second.number, second.base, second.address, second.is_current)
-    assert ["s1/1", "s2/1", "s3/1"] == hf.history("x", timeline=1).get_event_result("flat::agent_call")
-    assert ["s1/1", "s2/2", "s3/2"] == hf.history("x", timeline=2).get_event_result("flat::agent_call")
-    assert ["s1/1", "s2/2", "s3/2"] == hf.history("x").get_event_result("flat::agent_call")
-    assert "s2/1" == hf.show("x", timeline=1).history.get_event_result("flat::step#2::tool_call")
-    diff = hf.diff("x:1", "x:2")
+    assert ["s1/1", "s2/1", "s3/1"] == client.history("x", timeline=1).get_event_result("flat::agent_call")
+    assert ["s1/1", "s2/2", "s3/2"] == client.history("x", timeline=2).get_event_result("flat::agent_call")
+    assert ["s1/1", "s2/2", "s3/2"] == client.history("x").get_event_result("flat::agent_call")
+    assert "s2/1" == client.show("x", timeline=1).history.get_event_result("flat::step#2::tool_call")
+    diff = client.diff("x:1", "x:2")
     assert ["flat::step#2::tool_call", "flat::step#3::tool_call", "flat::agent_call"] == [
         change.address for change in diff.changed_events
     ]
     assert "result: 's2/1' -> 's2/2'" in str(diff)
-    assert diff.changed_events == hf.diff("x").changed_events
+    assert diff.changed_events == client.diff("x").changed_events
     with pytest.raises(UnknownTimeline):
-        hf.history("x", timeline=3)
+        client.history("x", timeline=3)
 
 
 def test_the_explicit_form_lists_and_loads_old_timelines(backend: StateBackend) -> None:
@@ -320,16 +320,16 @@ def test_writing_to_an_older_timeline_begins_a_new_one(backend: StateBackend) ->
     assert ["s1/1", "s2/1", "s3/1"] == asyncio.run(calls(now, 3))
 
 
-def test_a_failure_after_the_address_goes_on_on_the_new_timeline_with_nothing_of_the_old(hf: Holdfast) -> None:
-    hf.run_sync(flat, 5, state_id="x")
+def test_a_failure_after_the_address_goes_on_on_the_new_timeline_with_nothing_of_the_old(client: Limpet) -> None:
+    client.run_sync(flat, 5, state_id="x")
     failing.add("s4")
     with pytest.raises(LookupError, match="s4"):
-        asyncio.run(hf.rerun("x", "step#2"))
-    assert StateStatus.FAILED is hf.list_states()[0].status
+        asyncio.run(client.rerun("x", "step#2"))
+    assert StateStatus.FAILED is client.list_states()[0].status
     failing.clear()
-    assert ["s1/1", "s2/2", "s3/2", "s4/3", "s5/2"] == asyncio.run(hf.resume("x"))
-    assert ["s1/1", "s2/2", "s3/2", "s4/3", "s5/2"] == hf.run_sync(flat, 5, state_id="x")
-    assert [1, 2] == [timeline.number for timeline in hf.timelines("x")]
+    assert ["s1/1", "s2/2", "s3/2", "s4/3", "s5/2"] == asyncio.run(client.resume("x"))
+    assert ["s1/1", "s2/2", "s3/2", "s4/3", "s5/2"] == client.run_sync(flat, 5, state_id="x")
+    assert [1, 2] == [timeline.number for timeline in client.timelines("x")]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -340,16 +340,16 @@ def test_a_crash_at_any_write_resumes_on_one_timeline_and_never_mixes_two(when: 
     while is_stopped:
         executions.clear()
         backend = MemoryStateBackend()
-        Holdfast(backend).run_sync(flat, 4, state_id="x")
+        Limpet(backend).run_sync(flat, 4, state_id="x")
         crashing = CrashingBackend(backend, stop_at=len(results) + 1, when=when)
         try:
-            asyncio.run(Holdfast(crashing).rerun("x", "step#2", agent=flat))
+            asyncio.run(Limpet(crashing).rerun("x", "step#2", agent=flat))
         except BaseException:
             if not crashing.is_stopped:
                 raise
         is_stopped = crashing.is_stopped
-        result = asyncio.run(Holdfast(backend).resume("x", agent=flat))
-        is_new = len(Holdfast(backend).timelines("x")) == 2
+        result = asyncio.run(Limpet(backend).resume("x", agent=flat))
+        is_new = len(Limpet(backend).timelines("x")) == 2
         assert is_new == (result != old)
         if is_new:
             assert "s1/1" == result[0]
@@ -366,14 +366,14 @@ def test_a_crash_in_nested_agents_resumes_on_the_new_timeline() -> None:
     for stop_at in range(3, 25):
         executions.clear()
         backend = MemoryStateBackend()
-        Holdfast(backend).run_sync(nested, state_id="x")
+        Limpet(backend).run_sync(nested, state_id="x")
         crashing = CrashingBackend(backend, stop_at=stop_at, when="after")
         try:
-            asyncio.run(Holdfast(crashing).rerun("x", at, agent=nested))
+            asyncio.run(Limpet(crashing).rerun("x", at, agent=nested))
         except BaseException:
             if not crashing.is_stopped:
                 raise
-        result = asyncio.run(Holdfast(backend).resume("x", agent=nested))
+        result = asyncio.run(Limpet(backend).resume("x", agent=nested))
         assert expected_old == result[:5]
         assert all(name.endswith(("/2", "/3")) for name in result[5:])
 
@@ -405,7 +405,7 @@ def test_the_address_is_cleared_when_it_is_reached_and_not_before(backend: State
     asyncio.run(main())
 
 
-def test_handlers_see_the_address_until_it_is_reached(hf: Holdfast) -> None:
+def test_handlers_see_the_address_until_it_is_reached(client: Limpet) -> None:
     seen: list[str | None] = []
 
     class Sees(Agent):
@@ -416,9 +416,9 @@ def test_handlers_see_the_address_until_it_is_reached(hf: Holdfast) -> None:
             seen.append(state.resume_from_address)
 
     sees = Sees(name="sees")
-    hf.run_sync(sees, "", state_id="x")
+    client.run_sync(sees, "", state_id="x")
     seen.clear()
-    asyncio.run(hf.rerun("x", "step#2", agent=sees))
+    asyncio.run(client.rerun("x", "step#2", agent=sees))
     assert ["sees::step#2::tool_call", "sees::step#2::tool_call", None] == seen
 
 
@@ -432,39 +432,45 @@ def test_handlers_see_the_address_until_it_is_reached(hf: Holdfast) -> None:
     ],
 )
 def test_an_unknown_address_names_the_nearest_and_nothing_runs_or_is_written(
-    hf: Holdfast, backend: StateBackend, at: str
+    client: Limpet, backend: StateBackend, at: str
 ) -> None:
-    hf.run_sync(flat, 3, state_id="x")
+    client.run_sync(flat, 3, state_id="x")
     before = frames_of(backend, "x"), backend.find_state("x")
     ran()
-    for verb in (lambda: asyncio.run(hf.rerun("x", at)), lambda: hf.plan_rerun("x", at), lambda: hf.fork("x", at)):
+    for verb in (
+        lambda: asyncio.run(client.rerun("x", at)),
+        lambda: client.plan_rerun("x", at),
+        lambda: client.fork("x", at),
+    ):
         with pytest.raises(UnknownAddress, match=r"Nearest: .*'flat::step#2::tool_call'"):
             verb()
     with pytest.raises(UnknownAddress, match=r"Nearest: .*'flat::step#2::tool_call'"):
         ExecutionState.load_from_state_id("x", backend, resume_from_address=at)
     assert set() == ran()
     assert before == (frames_of(backend, "x"), backend.find_state("x"))
-    assert ["x"] == [state.state_id for state in hf.list_states()]
+    assert ["x"] == [state.state_id for state in client.list_states()]
 
 
-def test_an_ambiguous_address_names_all_that_it_may_mean_and_nothing_runs(hf: Holdfast, backend: StateBackend) -> None:
-    hf.run_sync(nested, state_id="x")
+def test_an_ambiguous_address_names_all_that_it_may_mean_and_nothing_runs(
+    client: Limpet, backend: StateBackend
+) -> None:
+    client.run_sync(nested, state_id="x")
     before = frames_of(backend, "x"), backend.find_state("x")
     ran()
     both = r"'nested::middle::leaf::step#2::tool_call', 'nested::middle#2::leaf::step#2::tool_call'"
     with pytest.raises(AmbiguousAddress, match=both):
-        asyncio.run(hf.rerun("x", "leaf::step#2"))
+        asyncio.run(client.rerun("x", "leaf::step#2"))
     with pytest.raises(AmbiguousAddress, match=both):
-        hf.plan_rerun("x", "leaf::step#2")
+        client.plan_rerun("x", "leaf::step#2")
     with pytest.raises(AmbiguousAddress, match=both):
-        hf.fork("x", "leaf::step#2")
+        client.fork("x", "leaf::step#2")
     with pytest.raises(AmbiguousAddress, match=r"nested::middle::leaf::step#2.*nested::middle#2::leaf#2::step#2"):
         ExecutionState.load_from_state_id("x", backend, resume_from_address="step#2")
     assert set() == ran()
     assert before == (frames_of(backend, "x"), backend.find_state("x"))
 
 
-def test_a_name_that_ends_like_a_kind_of_event_can_be_abbreviated(hf: Holdfast) -> None:
+def test_a_name_that_ends_like_a_kind_of_event_can_be_abbreviated(client: Limpet) -> None:
     @tool
     async def log_tool_call() -> str:
         return "logged"
@@ -473,16 +479,16 @@ def test_a_name_that_ends_like_a_kind_of_event_can_be_abbreviated(hf: Holdfast) 
     async def logs() -> str:
         return await log_tool_call()
 
-    hf.run_sync(logs, state_id="x")
-    assert "logged" == asyncio.run(hf.rerun("x", "log_tool_call"))
+    client.run_sync(logs, state_id="x")
+    assert "logged" == asyncio.run(client.rerun("x", "log_tool_call"))
 
 
-def test_an_unknown_state_or_timeline_is_told(hf: Holdfast) -> None:
-    hf.run_sync(flat, 1, state_id="x")
+def test_an_unknown_state_or_timeline_is_told(client: Limpet) -> None:
+    client.run_sync(flat, 1, state_id="x")
     with pytest.raises(UnknownState):
-        asyncio.run(hf.rerun("y"))
+        asyncio.run(client.rerun("y"))
     with pytest.raises(UnknownTimeline):
-        asyncio.run(hf.rerun("x", timeline=2))
+        asyncio.run(client.rerun("x", timeline=2))
 
 
 def test_storage_on_the_new_timeline_is_as_it_stood_when_the_event_started(backend: StateBackend) -> None:
@@ -517,60 +523,60 @@ def test_what_a_handler_stored_itself_goes_with_its_event(backend: StateBackend)
                 state.storage.set("last", (await ExecutionEvent(step)(name, None, state)).result)
             return seen
 
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     stores = Stores(name="stores")
-    assert [None, "s1/1", "s2/1"] == hf.run_sync(stores, "", state_id="x")
-    asyncio.run(hf.rerun("x", "step#3", agent=stores))
+    assert [None, "s1/1", "s2/1"] == client.run_sync(stores, "", state_id="x")
+    asyncio.run(client.rerun("x", "step#3", agent=stores))
     assert "s3/2" == ExecutionState.load_from_state_id("x", backend).storage.get("last")
     assert "s3/1" == ExecutionState.load_from_state_id("x", backend, timeline=1).storage.get("last")
 
 
 @pytest.mark.parametrize("at", ["step", "step#2", "step#3"])
-def test_a_failed_run_can_be_run_on_from_anywhere(hf: Holdfast, at: str) -> None:
+def test_a_failed_run_can_be_run_on_from_anywhere(client: Limpet, at: str) -> None:
     failing.add("s3")
     with pytest.raises(LookupError):
-        hf.run_sync(flat, 4, state_id="x")
+        client.run_sync(flat, 4, state_id="x")
     failing.clear()
     first = int(at.partition("#")[2] or 1)
     expected = [f"s{n}/{2 if n in range(first, 4) or n == 3 else 1}" for n in (1, 2, 3, 4)]
-    assert expected == asyncio.run(hf.rerun("x", at))
-    assert StateStatus.COMPLETED is hf.list_states()[0].status
+    assert expected == asyncio.run(client.rerun("x", at))
+    assert StateStatus.COMPLETED is client.list_states()[0].status
 
 
-def test_an_event_that_once_failed_and_was_tried_again_can_be_run_on_from(hf: Holdfast) -> None:
+def test_an_event_that_once_failed_and_was_tried_again_can_be_run_on_from(client: Limpet) -> None:
     failing.add("s3")
     with pytest.raises(LookupError):
-        hf.run_sync(flat, 4, state_id="x")
+        client.run_sync(flat, 4, state_id="x")
     failing.clear()
-    assert ["s1/1", "s2/1", "s3/2", "s4/1"] == asyncio.run(hf.resume("x"))
-    assert ["s1/1", "s2/1", "s3/3", "s4/2"] == asyncio.run(hf.rerun("x", "step#3"))
-    assert ["s1/1", "s2/2", "s3/4", "s4/3"] == asyncio.run(hf.rerun("x", "step#2"))
-    assert ["s1/1", "s2/1", "s3/2", "s4/1"] == hf.history("x", timeline=1).get_event_result("flat::agent_call")
+    assert ["s1/1", "s2/1", "s3/2", "s4/1"] == asyncio.run(client.resume("x"))
+    assert ["s1/1", "s2/1", "s3/3", "s4/2"] == asyncio.run(client.rerun("x", "step#3"))
+    assert ["s1/1", "s2/2", "s3/4", "s4/3"] == asyncio.run(client.rerun("x", "step#2"))
+    assert ["s1/1", "s2/1", "s3/2", "s4/1"] == client.history("x", timeline=1).get_event_result("flat::agent_call")
 
 
 @pytest.mark.parametrize("at", [None, "flat", "flat::step::tool_call"])
-def test_a_run_that_once_failed_runs_again_as_a_whole(hf: Holdfast, at: str | None) -> None:
+def test_a_run_that_once_failed_runs_again_as_a_whole(client: Limpet, at: str | None) -> None:
     failing.add("s3")
     with pytest.raises(LookupError):
-        hf.run_sync(flat, 4, state_id="x")
+        client.run_sync(flat, 4, state_id="x")
     failing.clear()
-    asyncio.run(hf.resume("x"))
-    assert 4 == hf.plan_rerun("x", at).calls_again - (at is None or at == "flat")
-    assert ["s1/2", "s2/2", "s3/3", "s4/2"] == asyncio.run(hf.rerun("x", at))
+    asyncio.run(client.resume("x"))
+    assert 4 == client.plan_rerun("x", at).calls_again - (at is None or at == "flat")
+    assert ["s1/2", "s2/2", "s3/3", "s4/2"] == asyncio.run(client.rerun("x", at))
 
 
-def test_a_nested_agent_that_once_failed_runs_again_as_a_whole(hf: Holdfast) -> None:
+def test_a_nested_agent_that_once_failed_runs_again_as_a_whole(client: Limpet) -> None:
     failing.add("xb2")
     with pytest.raises(LookupError):
-        hf.run_sync(nested, state_id="x")
+        client.run_sync(nested, state_id="x")
     failing.clear()
-    asyncio.run(hf.resume("x"))
+    asyncio.run(client.resume("x"))
     ran()
-    asyncio.run(hf.rerun("x", "nested::middle::agent_call"))
+    asyncio.run(client.rerun("x", "nested::middle::agent_call"))
     assert {"xa1", "xa2", "xa3", "xb1", "xb2", "xb3"} <= ran()
 
 
-def test_a_caught_failure_before_the_address_is_replayed_and_one_after_it_runs_again(hf: Holdfast) -> None:
+def test_a_caught_failure_before_the_address_is_replayed_and_one_after_it_runs_again(client: Limpet) -> None:
     @agent
     async def catches() -> list[str]:
         found: list[str] = []
@@ -582,199 +588,199 @@ def test_a_caught_failure_before_the_address_is_replayed_and_one_after_it_runs_a
         return found
 
     failing.update(("s1", "s3"))
-    assert ["failed s1", "s2/1", "failed s3"] == hf.run_sync(catches, state_id="x")
+    assert ["failed s1", "s2/1", "failed s3"] == client.run_sync(catches, state_id="x")
     failing.clear()
-    assert ["failed s1", "s2/2", "s3/2"] == asyncio.run(hf.rerun("x", "step#2"))
+    assert ["failed s1", "s2/2", "s3/2"] == asyncio.run(client.rerun("x", "step#2"))
     assert 1 == executions["s1"]
 
 
-def test_a_completed_run_is_running_in_between(hf: Holdfast) -> None:
+def test_a_completed_run_is_running_in_between(client: Limpet) -> None:
     @tool
     async def looks() -> StateStatus:
-        return hf.list_states()[0].status
+        return client.list_states()[0].status
 
     @agent
     async def looking() -> list[StateStatus]:
         return [await looks(), await looks()]
 
-    hf.run_sync(looking, state_id="x")
-    assert StateStatus.COMPLETED is hf.list_states()[0].status
-    assert [StateStatus.RUNNING] * 2 == asyncio.run(hf.rerun("x", "looks"))
-    header = hf.list_states()[0]
+    client.run_sync(looking, state_id="x")
+    assert StateStatus.COMPLETED is client.list_states()[0].status
+    assert [StateStatus.RUNNING] * 2 == asyncio.run(client.rerun("x", "looks"))
+    header = client.list_states()[0]
     assert (StateStatus.COMPLETED, None) == (header.status, header.holder)
 
 
 @pytest.mark.parametrize("at", [None, "flat", "flat::agent_call", "flat::step::tool_call"])
-def test_from_the_top_everything_runs_again(hf: Holdfast, at: str | None) -> None:
-    hf.run_sync(flat, 3, state_id="x")
-    assert ["s1/2", "s2/2", "s3/2"] == asyncio.run(hf.rerun("x", at))
-    assert ["s1/2", "s2/2", "s3/2"] == asyncio.run(hf.resume("x"))
-    assert ["s1/1", "s2/1", "s3/1"] == hf.history("x", timeline=1).get_event_result("flat::agent_call")
+def test_from_the_top_everything_runs_again(client: Limpet, at: str | None) -> None:
+    client.run_sync(flat, 3, state_id="x")
+    assert ["s1/2", "s2/2", "s3/2"] == asyncio.run(client.rerun("x", at))
+    assert ["s1/2", "s2/2", "s3/2"] == asyncio.run(client.resume("x"))
+    assert ["s1/1", "s2/1", "s3/1"] == client.history("x", timeline=1).get_event_result("flat::agent_call")
 
 
-def test_again_and_again_from_the_same_address(hf: Holdfast) -> None:
-    hf.run_sync(flat, 4, state_id="x")
+def test_again_and_again_from_the_same_address(client: Limpet) -> None:
+    client.run_sync(flat, 4, state_id="x")
     for times in (2, 3, 4):
-        assert ["s1/1", "s2/1", f"s3/{times}", f"s4/{times}"] == asyncio.run(hf.rerun("x", "step#3"))
-    assert [(1, None), (2, 1), (3, 2), (4, 3)] == [(each.number, each.base) for each in hf.timelines("x")]
+        assert ["s1/1", "s2/1", f"s3/{times}", f"s4/{times}"] == asyncio.run(client.rerun("x", "step#3"))
+    assert [(1, None), (2, 1), (3, 2), (4, 3)] == [(each.number, each.base) for each in client.timelines("x")]
     for number in (1, 2, 3, 4):
         expected = ["s1/1", "s2/1", f"s3/{number}", f"s4/{number}"]
-        assert expected == hf.history("x", timeline=number).get_event_result("flat::agent_call")
+        assert expected == client.history("x", timeline=number).get_event_result("flat::agent_call")
 
 
-def test_earlier_and_later_addresses_in_turn(hf: Holdfast) -> None:
-    hf.run_sync(flat, 4, state_id="x")
-    assert ["s1/1", "s2/1", "s3/2", "s4/2"] == asyncio.run(hf.rerun("x", "step#3"))
-    assert ["s1/1", "s2/2", "s3/3", "s4/3"] == asyncio.run(hf.rerun("x", "step#2"))
-    assert ["s1/1", "s2/2", "s3/3", "s4/4"] == asyncio.run(hf.rerun("x", "step#4"))
-    assert ["s1/1", "s2/2", "s3/4", "s4/5"] == asyncio.run(hf.rerun("x", "step#3"))
-    assert ["s1/2", "s2/3", "s3/5", "s4/6"] == asyncio.run(hf.rerun("x"))
+def test_earlier_and_later_addresses_in_turn(client: Limpet) -> None:
+    client.run_sync(flat, 4, state_id="x")
+    assert ["s1/1", "s2/1", "s3/2", "s4/2"] == asyncio.run(client.rerun("x", "step#3"))
+    assert ["s1/1", "s2/2", "s3/3", "s4/3"] == asyncio.run(client.rerun("x", "step#2"))
+    assert ["s1/1", "s2/2", "s3/3", "s4/4"] == asyncio.run(client.rerun("x", "step#4"))
+    assert ["s1/1", "s2/2", "s3/4", "s4/5"] == asyncio.run(client.rerun("x", "step#3"))
+    assert ["s1/2", "s2/3", "s3/5", "s4/6"] == asyncio.run(client.rerun("x"))
 
 
-def test_an_older_timeline_can_be_run_on_from(hf: Holdfast) -> None:
-    hf.run_sync(flat, 4, state_id="x")
-    asyncio.run(hf.rerun("x", "step#2"))
-    assert ["s1/1", "s2/1", "s3/3", "s4/3"] == asyncio.run(hf.rerun("x", "step#3", timeline=1))
-    assert ["s1/1", "s2/2", "s3/4", "s4/4"] == asyncio.run(hf.rerun("x", "step#3", timeline=2))
-    assert [(1, None), (2, 1), (3, 1), (4, 2)] == [(each.number, each.base) for each in hf.timelines("x")]
+def test_an_older_timeline_can_be_run_on_from(client: Limpet) -> None:
+    client.run_sync(flat, 4, state_id="x")
+    asyncio.run(client.rerun("x", "step#2"))
+    assert ["s1/1", "s2/1", "s3/3", "s4/3"] == asyncio.run(client.rerun("x", "step#3", timeline=1))
+    assert ["s1/1", "s2/2", "s3/4", "s4/4"] == asyncio.run(client.rerun("x", "step#3", timeline=2))
+    assert [(1, None), (2, 1), (3, 1), (4, 2)] == [(each.number, each.base) for each in client.timelines("x")]
 
 
-def test_addresses_are_those_of_the_timeline_that_is_run_on_from(hf: Holdfast) -> None:
+def test_addresses_are_those_of_the_timeline_that_is_run_on_from(client: Limpet) -> None:
     @agent
     async def grows() -> list[str]:
         return [await step(f"s{number}") for number in range(switch["count"])]
 
     switch["count"] = 2
-    hf.run_sync(grows, state_id="x")
+    client.run_sync(grows, state_id="x")
     switch["count"] = 4
-    asyncio.run(hf.rerun("x", "step#2"))
+    asyncio.run(client.rerun("x", "step#2"))
     with pytest.raises(UnknownAddress):
-        asyncio.run(hf.rerun("x", "step#4", timeline=1))
+        asyncio.run(client.rerun("x", "step#4", timeline=1))
     ran()
-    asyncio.run(hf.rerun("x", "step#4"))
+    asyncio.run(client.rerun("x", "step#4"))
     assert {"s3"} == ran()
 
 
 def test_an_unfinished_state_can_be_run_on(backend: StateBackend) -> None:
     crashing = CrashingBackend(backend, stop_at=5, when="after")
     with pytest.raises(BaseException, match=r".*"):
-        Holdfast(crashing).run_sync(flat, 6, state_id="x")
+        Limpet(crashing).run_sync(flat, 6, state_id="x")
     assert crashing.is_stopped
-    hf = Holdfast(backend)
-    assert StateStatus.RUNNING is hf.list_states()[0].status
-    result = asyncio.run(hf.rerun("x", "step#2", agent=flat))
+    client = Limpet(backend)
+    assert StateStatus.RUNNING is client.list_states()[0].status
+    result = asyncio.run(client.rerun("x", "step#2", agent=flat))
     assert ["s1/1", "s2/2"] == result[:2]
-    assert StateStatus.COMPLETED is hf.list_states()[0].status
+    assert StateStatus.COMPLETED is client.list_states()[0].status
 
 
-def test_replacing_a_result_runs_only_what_started_after_it(hf: Holdfast) -> None:
-    hf.run_sync(flat, 4, state_id="x")
-    assert ["s1/1", "edited", "s3/2", "s4/2"] == asyncio.run(hf.rerun("x", "step#2", replace="edited"))
+def test_replacing_a_result_runs_only_what_started_after_it(client: Limpet) -> None:
+    client.run_sync(flat, 4, state_id="x")
+    assert ["s1/1", "edited", "s3/2", "s4/2"] == asyncio.run(client.rerun("x", "step#2", replace="edited"))
     assert Counter(s1=1, s2=1, s3=2, s4=2) == executions
-    assert ["s1/1", "edited", "s3/2", "s4/2"] == asyncio.run(hf.resume("x"))
-    assert "edited" == hf.history("x").get_event_result("flat::step#2::tool_call")
-    assert "s2/1" == hf.history("x", timeline=1).get_event_result("flat::step#2::tool_call")
+    assert ["s1/1", "edited", "s3/2", "s4/2"] == asyncio.run(client.resume("x"))
+    assert "edited" == client.history("x").get_event_result("flat::step#2::tool_call")
+    assert "s2/1" == client.history("x", timeline=1).get_event_result("flat::step#2::tool_call")
 
 
-def test_replacing_a_result_that_stays_replaced_through_a_failure(hf: Holdfast) -> None:
-    hf.run_sync(flat, 4, state_id="x")
+def test_replacing_a_result_that_stays_replaced_through_a_failure(client: Limpet) -> None:
+    client.run_sync(flat, 4, state_id="x")
     failing.add("s4")
     with pytest.raises(LookupError):
-        asyncio.run(hf.rerun("x", "step#2", replace="edited"))
+        asyncio.run(client.rerun("x", "step#2", replace="edited"))
     failing.clear()
-    assert ["s1/1", "edited", "s3/2", "s4/3"] == asyncio.run(hf.resume("x"))
+    assert ["s1/1", "edited", "s3/2", "s4/3"] == asyncio.run(client.resume("x"))
 
 
-def test_replacing_by_another_type_is_refused_unless_it_is_wanted(hf: Holdfast, backend: StateBackend) -> None:
-    hf.run_sync(flat, 3, state_id="x")
+def test_replacing_by_another_type_is_refused_unless_it_is_wanted(client: Limpet, backend: StateBackend) -> None:
+    client.run_sync(flat, 3, state_id="x")
     before = frames_of(backend, "x"), backend.find_state("x")
     for value in (5, None, b"bytes"):
         with pytest.raises(WrongReplacement, match=r"flat::step#2::tool_call.*any_type=True"):
-            asyncio.run(hf.rerun("x", "step#2", replace=value))
+            asyncio.run(client.rerun("x", "step#2", replace=value))
     assert before == (frames_of(backend, "x"), backend.find_state("x"))
-    assert ["s1/1", None, "s3/2"] == asyncio.run(hf.rerun("x", "step#2", replace=None, any_type=True))
-    assert ["s1/1", None, "s3/3"] == asyncio.run(hf.rerun("x", "step#3"))
+    assert ["s1/1", None, "s3/2"] == asyncio.run(client.rerun("x", "step#2", replace=None, any_type=True))
+    assert ["s1/1", None, "s3/3"] == asyncio.run(client.rerun("x", "step#3"))
 
 
-def test_replacing_the_result_of_an_agent_does_not_enter_it(hf: Holdfast) -> None:
-    hf.run_sync(nested, state_id="x")
+def test_replacing_the_result_of_an_agent_does_not_enter_it(client: Limpet) -> None:
+    client.run_sync(nested, state_id="x")
     ran()
-    result = asyncio.run(hf.rerun("x", "nested::middle#2::agent_call", replace=["edited"]))
+    result = asyncio.run(client.rerun("x", "nested::middle#2::agent_call", replace=["edited"]))
     assert ["first/1", "xa1/1", "xa2/1", "xa3/1", "xb1/1", "xb2/1", "xb3/1", "edited", "last/2"] == result
     assert {"last", "nested"} == ran()
 
 
-def test_replacing_the_result_of_the_whole_runs_nothing(hf: Holdfast) -> None:
-    hf.run_sync(flat, 3, state_id="x")
+def test_replacing_the_result_of_the_whole_runs_nothing(client: Limpet) -> None:
+    client.run_sync(flat, 3, state_id="x")
     ran()
-    assert ["edited"] == asyncio.run(hf.rerun("x", replace=["edited"]))
+    assert ["edited"] == asyncio.run(client.rerun("x", replace=["edited"]))
     assert set() == ran()
-    assert StateStatus.COMPLETED is hf.list_states()[0].status
-    assert ["edited"] == asyncio.run(hf.resume("x"))
+    assert StateStatus.COMPLETED is client.list_states()[0].status
+    assert ["edited"] == asyncio.run(client.resume("x"))
 
 
-def test_what_failed_can_be_replaced_by_what_it_should_have_given(hf: Holdfast) -> None:
+def test_what_failed_can_be_replaced_by_what_it_should_have_given(client: Limpet) -> None:
     failing.add("s2")
     with pytest.raises(LookupError):
-        hf.run_sync(flat, 3, state_id="x")
-    assert ["s1/1", "by hand", "s3/1"] == asyncio.run(hf.rerun("x", "step#2", replace="by hand"))
+        client.run_sync(flat, 3, state_id="x")
+    assert ["s1/1", "by hand", "s3/1"] == asyncio.run(client.rerun("x", "step#2", replace="by hand"))
     assert 1 == executions["s2"]
 
 
-def test_a_large_replacement_is_an_artifact(hf: Holdfast) -> None:
-    hf.run_sync(flat, 3, state_id="x")
+def test_a_large_replacement_is_an_artifact(client: Limpet) -> None:
+    client.run_sync(flat, 3, state_id="x")
     large = "kelp " * 100_000
-    assert ["s1/1", large, "s3/2"] == asyncio.run(hf.rerun("x", "step#2", replace=large))
-    assert 1 == len(hf.history("x")["flat::step#2::tool_call"].artifacts)
-    assert ["s1/1", large, "s3/3"] == asyncio.run(hf.rerun("x", "step#3"))
+    assert ["s1/1", large, "s3/2"] == asyncio.run(client.rerun("x", "step#2", replace=large))
+    assert 1 == len(client.history("x")["flat::step#2::tool_call"].artifacts)
+    assert ["s1/1", large, "s3/3"] == asyncio.run(client.rerun("x", "step#3"))
 
 
-def unreached(hf: Holdfast) -> None:
+def unreached(client: Limpet) -> None:
     @agent
     async def shrinks() -> list[str]:
         return [await step(f"s{number}") for number in range(switch["count"])]
 
     switch["shrinks"] = shrinks
     switch["count"] = 3
-    hf.run_sync(shrinks, state_id="x")
+    client.run_sync(shrinks, state_id="x")
     switch["count"] = 2
 
 
-def test_an_address_that_the_code_no_longer_reaches_is_told(hf: Holdfast) -> None:
-    unreached(hf)
+def test_an_address_that_the_code_no_longer_reaches_is_told(client: Limpet) -> None:
+    unreached(client)
     with pytest.warns(DriftWarning, match=r"without reaching 'shrinks::step#3::tool_call'"):
-        assert ["s0/1", "s1/1"] == asyncio.run(hf.rerun("x", "step#3"))
+        assert ["s0/1", "s1/1"] == asyncio.run(client.rerun("x", "step#3"))
 
 
-def test_an_address_that_is_not_reached_follows_the_setting_for_drift(hf: Holdfast) -> None:
-    unreached(hf)
-    assert ["s0/1", "s1/1"] == asyncio.run(hf.rerun("x", "step#3", on_drift="ignore"))
-    unreached_again = Holdfast(MemoryStateBackend())
+def test_an_address_that_is_not_reached_follows_the_setting_for_drift(client: Limpet) -> None:
+    unreached(client)
+    assert ["s0/1", "s1/1"] == asyncio.run(client.rerun("x", "step#3", on_drift="ignore"))
+    unreached_again = Limpet(MemoryStateBackend())
     unreached(unreached_again)
     with pytest.raises(Drift, match="shrinks::step#3::tool_call"):
         asyncio.run(unreached_again.rerun("x", "step#3", on_drift="error"))
 
 
-def test_a_state_that_another_holds_is_not_run_on(hf: Holdfast, backend: StateBackend) -> None:
+def test_a_state_that_another_holds_is_not_run_on(client: Limpet, backend: StateBackend) -> None:
     @agent
     async def holds() -> str:
         await step("s1")
         before = frames_of(backend, "x")
         with pytest.raises(LeaseHeld):
-            await hf.rerun("x", "step", agent=holds)
+            await client.rerun("x", "step", agent=holds)
         assert before == frames_of(backend, "x")
         return await step("s2")
 
-    assert "s2/1" == hf.run_sync(holds, state_id="x")
-    assert [1] == [timeline.number for timeline in hf.timelines("x")]
+    assert "s2/1" == client.run_sync(holds, state_id="x")
+    assert [1] == [timeline.number for timeline in client.timelines("x")]
 
 
-def test_the_bus_is_told_of_what_runs_on_the_new_timeline(hf: Holdfast) -> None:
-    hf.run_sync(flat, 3, state_id="x")
+def test_the_bus_is_told_of_what_runs_on_the_new_timeline(client: Limpet) -> None:
+    client.run_sync(flat, 3, state_id="x")
     told: list[EventNotice] = []
     bus = EventBus()
     bus.subscribe(told.append)
-    asyncio.run(hf.rerun("x", "step#3", event_bus=bus))
+    asyncio.run(client.rerun("x", "step#3", event_bus=bus))
     bus.flush()
     assert [
         ("flat::agent_call", "started"),
@@ -785,22 +791,22 @@ def test_the_bus_is_told_of_what_runs_on_the_new_timeline(hf: Holdfast) -> None:
     assert not any(notice.is_replayed for notice in told)
 
 
-def test_plain_actors_are_run_on_just_so(hf: Holdfast) -> None:
+def test_plain_actors_are_run_on_just_so(client: Limpet) -> None:
     @agent
     def plainly() -> list[str]:
         return [plain_step.call(name) for name in ("s1", "s2", "s3")]
 
-    hf.run_sync(plainly, state_id="x")
-    assert ["s1/1", "s2/2", "s3/2"] == asyncio.run(hf.rerun("x", "plain_step#2"))
+    client.run_sync(plainly, state_id="x")
+    assert ["s1/1", "s2/2", "s3/2"] == asyncio.run(client.rerun("x", "plain_step#2"))
 
 
-def test_a_state_of_the_explicit_form_has_no_agent_to_run(hf: Holdfast, backend: StateBackend) -> None:
+def test_a_state_of_the_explicit_form_has_no_agent_to_run(client: Limpet, backend: StateBackend) -> None:
     state = ExecutionState(state_backend=backend, state_id="x")
     asyncio.run(ExecutionEvent(step)("s1", None, state))
     state.save_checkpoint(StateStatus.PAUSED)
     before = frames_of(backend, "x")
     with pytest.raises(UsageError, match="explicit form"):
-        asyncio.run(hf.rerun("x", "step"))
+        asyncio.run(client.rerun("x", "step"))
     assert before == frames_of(backend, "x")
 
 
@@ -817,11 +823,13 @@ async def asks_a_model() -> list[str]:
     return [*found, await model("m2"), await step("s2"), await model("m3")]
 
 
-def test_a_plan_counts_what_is_reused_and_what_runs_again_and_does_neither(hf: Holdfast, backend: StateBackend) -> None:
-    hf.run_sync(asks_a_model, state_id="x")
+def test_a_plan_counts_what_is_reused_and_what_runs_again_and_does_neither(
+    client: Limpet, backend: StateBackend
+) -> None:
+    client.run_sync(asks_a_model, state_id="x")
     before = frames_of(backend, "x"), backend.find_state("x")
     ran()
-    plan = hf.plan_rerun("x", "leaf::step#2")
+    plan = client.plan_rerun("x", "leaf::step#2")
     assert {"step": 2, "model": 1} == {each.actor: each.calls for each in plan.reused}
     assert {"step": 3, "model": 2} == {each.actor: each.calls for each in plan.again}
     assert (5, 2, False) == (plan.calls_again, plan.model_calls_again, plan.replaces)
@@ -833,33 +841,33 @@ def test_a_plan_counts_what_is_reused_and_what_runs_again_and_does_neither(hf: H
     assert before == (frames_of(backend, "x"), backend.find_state("x"))
 
 
-def test_a_plan_of_a_replacement_does_not_count_what_is_replaced(hf: Holdfast) -> None:
-    hf.run_sync(asks_a_model, state_id="x")
-    plan = hf.plan_rerun("x", "model#2", replace="edited")
+def test_a_plan_of_a_replacement_does_not_count_what_is_replaced(client: Limpet) -> None:
+    client.run_sync(asks_a_model, state_id="x")
+    plan = client.plan_rerun("x", "model#2", replace="edited")
     assert {"step": 1, "model": 1} == {each.actor: each.calls for each in plan.again}
     assert (True, 1) == (plan.replaces, plan.model_calls_again)
 
 
-def test_a_plan_is_what_a_rerun_then_does(hf: Holdfast) -> None:
-    hf.run_sync(asks_a_model, state_id="x")
+def test_a_plan_is_what_a_rerun_then_does(client: Limpet) -> None:
+    client.run_sync(asks_a_model, state_id="x")
     for at in ("asks_a_model::step", "model", "leaf", "leaf::step#3", "model#2", "model#3", None):
         ran()
-        plan = hf.plan_rerun("x", at)
-        asyncio.run(hf.rerun("x", at))
+        plan = client.plan_rerun("x", at)
+        asyncio.run(client.rerun("x", at))
         calls = {each.actor: each.calls for each in plan.again}
         done = ran() - {"leaf"}
         assert calls.get("model", 0) == sum(name.startswith("m") for name in done)
         assert calls.get("step", 0) == sum(not name.startswith("m") for name in done)
 
 
-def test_a_plan_of_an_older_timeline_counts_that_one(hf: Holdfast) -> None:
+def test_a_plan_of_an_older_timeline_counts_that_one(client: Limpet) -> None:
     @agent
     async def grows() -> list[str]:
         return [await step(f"s{number}") for number in range(switch["count"])]
 
     switch["count"] = 3
-    hf.run_sync(grows, state_id="x")
+    client.run_sync(grows, state_id="x")
     switch["count"] = 6
-    asyncio.run(hf.rerun("x", "step#2"))
-    assert 5 == hf.plan_rerun("x", "step#2").calls_again
-    assert 2 == hf.plan_rerun("x", "step#2", timeline=1).calls_again
+    asyncio.run(client.rerun("x", "step#2"))
+    assert 5 == client.plan_rerun("x", "step#2").calls_again
+    assert 2 == client.plan_rerun("x", "step#2", timeline=1).calls_again

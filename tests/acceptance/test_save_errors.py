@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast import (
+from limpet import (
     BackendUnavailable,
     CheckpointPolicy,
     EventBus,
@@ -24,8 +24,8 @@ from holdfast import (
     ExecutionEvent,
     ExecutionInterrupted,
     ExecutionState,
-    Holdfast,
     LeaseLost,
+    Limpet,
     MemoryArtifactBackend,
     MemoryStateBackend,
     SQLiteStateBackend,
@@ -35,11 +35,11 @@ from holdfast import (
     ask,
     tool,
 )
-from holdfast.backends.contract import Append, Claim, StateBackend
-from holdfast.engine import saver
-from holdfast.engine.lease import new_holder
-from holdfast.errors import BackendError
-from holdfast.model import Content, Pin
+from limpet.backends.contract import Append, Claim, StateBackend
+from limpet.engine import saver
+from limpet.engine.lease import new_holder
+from limpet.errors import BackendError
+from limpet.model import Content, Pin
 
 executed: list[int] = []
 
@@ -85,16 +85,16 @@ def locked_store(tmp_path: Path) -> Iterator[tuple[SQLiteStateBackend, Outage]]:
 
 
 def complete_and_sound(backend: StateBackend, events: int) -> None:
-    hf = Holdfast(backend)
-    assert StateStatus.COMPLETED is hf.show("s").header.status
-    assert events == len(hf.history("s").addresses())
-    assert hf.verify("s").is_sound
+    client = Limpet(backend)
+    assert StateStatus.COMPLETED is client.show("s").header.status
+    assert events == len(client.history("s").addresses())
+    assert client.verify("s").is_sound
 
 
 def test_a_run_goes_on_without_its_store_says_so_and_catches_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "holdfast.saving")
+    caplog.set_level(logging.WARNING, "limpet.saving")
     bus, notices, errors = EventBus(), list[EventNotice](), list[str | None]()
     bus.subscribe(notices.append)
     with locked_store(tmp_path) as (backend, outage):
@@ -115,10 +115,10 @@ def test_a_run_goes_on_without_its_store_says_so_and_catches_up(
             outage.end()
             return 6
 
-        assert 6 == Holdfast(backend).run_sync(going_on, state_id="s", on_save_error="continue", event_bus=bus)
+        assert 6 == Limpet(backend).run_sync(going_on, state_id="s", on_save_error="continue", event_bus=bus)
         bus.flush()
         complete_and_sound(backend, 8)
-        (checkpoint,) = Holdfast(backend).checkpoints("s")
+        (checkpoint,) = Limpet(backend).checkpoints("s")
         assert ("save_failed", True) == (checkpoint.trigger, "locked" in checkpoint.error)
     assert list(range(6)) == executed
     assert errors[0] is not None
@@ -145,7 +145,7 @@ def test_a_run_waits_for_its_store_and_executes_nothing_meanwhile(tmp_path: Path
             outage.begin()
             return await step(1) + await step(2)
 
-        assert 3 == Holdfast(backend).run_sync(paused, state_id="s", on_save_error="pause", event_bus=bus)
+        assert 3 == Limpet(backend).run_sync(paused, state_id="s", on_save_error="pause", event_bus=bus)
         assert [0, 1, -1, 2] == executed
         complete_and_sound(backend, 4)
 
@@ -161,9 +161,9 @@ def test_a_run_fails_where_nothing_else_is_said(tmp_path: Path) -> None:
             await step(1)
 
         with pytest.raises(BackendUnavailable):
-            Holdfast(backend).run_sync(failing, state_id="s")
+            Limpet(backend).run_sync(failing, state_id="s")
         outage.end()
-        Holdfast(backend).run_sync(failing, state_id="s")
+        Limpet(backend).run_sync(failing, state_id="s")
         complete_and_sound(backend, 3)
     assert [0, 1, 1] == executed
 
@@ -180,7 +180,7 @@ def test_a_run_does_not_end_before_its_end_is_saved(mode: str, tmp_path: Path) -
             outage.begin()
             return 1
 
-        assert 1 == Holdfast(backend).run_sync(ending, state_id="s", on_save_error=mode, event_bus=bus)
+        assert 1 == Limpet(backend).run_sync(ending, state_id="s", on_save_error=mode, event_bus=bus)
         complete_and_sound(backend, 2)
 
 
@@ -195,12 +195,12 @@ def test_a_run_whose_store_does_not_come_back_fails_at_its_end(tmp_path: Path, m
                 outage.begin()
             await step(1)
 
-        hf = Holdfast(backend)
+        client = Limpet(backend)
         with pytest.raises(BackendUnavailable):
-            hf.run_sync(ending, state_id="s", on_save_error="continue")
+            client.run_sync(ending, state_id="s", on_save_error="continue")
         outage.end()
-        assert StateStatus.RUNNING is hf.show("s").header.status
-        hf.run_sync(ending, state_id="s")
+        assert StateStatus.RUNNING is client.show("s").header.status
+        client.run_sync(ending, state_id="s")
         complete_and_sound(backend, 3)
     assert [0, 1, 1] == executed
 
@@ -213,7 +213,7 @@ def test_what_must_not_be_lost_waits_for_the_store_also_where_the_run_goes_on(tm
 
         @tool(once=True)
         async def pay() -> None:
-            recorded.append(Holdfast(backend).history("s").addresses())
+            recorded.append(Limpet(backend).history("s").addresses())
 
         @agent
         async def paying() -> bool:
@@ -222,11 +222,11 @@ def test_what_must_not_be_lost_waits_for_the_store_also_where_the_run_goes_on(tm
             return await ask("Enough?", bool)
 
         def answer(_: object) -> bool:
-            recorded.append(Holdfast(backend).history("s").addresses())
+            recorded.append(Limpet(backend).history("s").addresses())
             return True
 
         options: dict[str, Any] = {"on_save_error": "continue", "event_bus": bus, "on_question": answer}
-        assert Holdfast(backend).run_sync(paying, state_id="s", **options)
+        assert Limpet(backend).run_sync(paying, state_id="s", **options)
         pay_at, ask_at = "paying::pay::tool_call", "paying::ask::question"
         assert [[True, False], [True, True]] == [[each in found for each in (pay_at, ask_at)] for found in recorded]
 
@@ -244,7 +244,7 @@ def test_a_policy_and_an_outage_together_lose_nothing(tmp_path: Path) -> None:
                     outage.end()
 
         policy = CheckpointPolicy("every_n_steps", steps=3)
-        Holdfast(backend).run_sync(both, state_id="s", checkpoint_policy=policy, on_save_error="continue")
+        Limpet(backend).run_sync(both, state_id="s", checkpoint_policy=policy, on_save_error="continue")
         complete_and_sound(backend, 21)
     assert list(range(20)) == executed
 
@@ -263,7 +263,7 @@ def test_branches_go_on_without_their_store(tmp_path: Path) -> None:
             return found
 
         expected = [[10 * number + place for place in range(5)] for number in range(4)]
-        assert expected == Holdfast(backend).run_sync(branching, state_id="s", on_save_error="continue")
+        assert expected == Limpet(backend).run_sync(branching, state_id="s", on_save_error="continue")
         complete_and_sound(backend, 21)
 
 
@@ -281,8 +281,8 @@ def test_large_values_are_stored_when_the_store_is_back(tmp_path: Path) -> None:
             outage.end()
             return len(found)
 
-        assert 200_000 == Holdfast(backend).run_sync(storing, state_id="s", on_save_error="continue")
-        assert "x" * 200_000 == Holdfast(backend).history("s").get_event_result("storing::large::tool_call")
+        assert 200_000 == Limpet(backend).run_sync(storing, state_id="s", on_save_error="continue")
+        assert "x" * 200_000 == Limpet(backend).history("s").get_event_result("storing::large::tool_call")
         complete_and_sound(backend, 2)
 
 
@@ -297,9 +297,9 @@ def test_a_run_that_waits_for_its_store_can_be_stopped(tmp_path: Path, monkeypat
             await step(1)
 
         with pytest.raises((BackendUnavailable, ExecutionInterrupted)):
-            Holdfast(backend).run_sync(stuck, state_id="s", on_save_error="pause", timeout_s=0.3)
+            Limpet(backend).run_sync(stuck, state_id="s", on_save_error="pause", timeout_s=0.3)
         outage.end()
-        assert ["stuck::agent_call", "stuck::step::tool_call"] == Holdfast(backend).history("s").addresses()
+        assert ["stuck::agent_call", "stuck::step::tool_call"] == Limpet(backend).history("s").addresses()
 
 
 class TakenOver(MemoryStateBackend):
@@ -335,9 +335,9 @@ def test_a_state_that_another_process_took_over_meanwhile_is_not_written() -> No
             await asyncio.sleep(0.01)
 
     with pytest.raises(LeaseLost):
-        Holdfast(backend).run_sync(losing, state_id="s", on_save_error="continue")
+        Limpet(backend).run_sync(losing, state_id="s", on_save_error="continue")
     assert went_on.is_set()
-    records = [record for record in Holdfast(backend).history("s") if isinstance(record, EventRecord)]
+    records = [record for record in Limpet(backend).history("s") if isinstance(record, EventRecord)]
     assert {"losing::agent_call", "losing::step::tool_call"} == {record.address for record in records}
 
 
@@ -387,18 +387,18 @@ async def _before_its_artifact() -> None:
     backend.let_go.set()
     await first
     await ExecutionEvent(step)(3, None, state)
-    hf = Holdfast(backend, artifact_backend=artifacts)
-    while not hf.history("s").has_completed_event("step#2::tool_call"):
+    client = Limpet(backend, artifact_backend=artifacts)
+    while not client.history("s").has_completed_event("step#2::tool_call"):
         await asyncio.sleep(0.01)
-    assert not hf.history("s").has_completed_event("large::tool_call")
+    assert not client.history("s").has_completed_event("large::tool_call")
     assert state.save_error is not None
     artifacts.is_down = False
-    while not hf.history("s").has_completed_event("large::tool_call"):
+    while not client.history("s").has_completed_event("large::tool_call"):
         await asyncio.sleep(0.01)
     state.save_checkpoint(StateStatus.PAUSED)
     assert ("x" * 100_000, True) == (
-        hf.history("s").get_event_result("large::tool_call"),
-        hf.history("s").has_completed_event("step#3::tool_call"),
+        client.history("s").get_event_result("large::tool_call"),
+        client.history("s").has_completed_event("step#3::tool_call"),
     )
 
 
@@ -424,7 +424,7 @@ async def _explicit(tmp_path: Path) -> None:
 
 FULL = """
 import resource, signal, sys
-from holdfast import Holdfast, agent, tool
+from limpet import Limpet, agent, tool
 
 @tool
 async def write(number: int) -> str:
@@ -443,8 +443,8 @@ async def filling() -> int:
     return sum([len(await write(number)) for number in range(12)])
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with Holdfast(sys.argv[2]) as holdfast:
-    print(holdfast.run_sync(filling, state_id="s", on_save_error="continue"))
+with Limpet(sys.argv[2]) as limpet:
+    print(limpet.run_sync(filling, state_id="s", on_save_error="continue"))
 """
 
 
@@ -455,6 +455,6 @@ def test_a_run_survives_a_disk_that_is_full_for_a_while(url: str, tmp_path: Path
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert ("280000\n", 0) == (done.stdout, done.returncode), done.stderr
     assert "goes on without its store" in done.stderr
-    with Holdfast(store) as hf:
-        complete_and_sound(hf.backend, 13)
-        assert "7" * 20_000 == hf.history("s").get_event_result("filling::write#8::tool_call")
+    with Limpet(store) as client:
+        complete_and_sound(client.backend, 13)
+        assert "7" * 20_000 == client.history("s").get_event_result("filling::write#8::tool_call")

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import (
+from limpet import (
     CheckpointPolicy,
     EventRecord,
     EventTimedOut,
     ExecutionEvent,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     ReplayMode,
     RetryConfig,
@@ -33,7 +33,7 @@ from holdfast import (
     save_checkpoint,
     tool,
 )
-from holdfast.cli.main import commands
+from limpet.cli.main import commands
 
 
 @tool
@@ -58,7 +58,7 @@ async def think(number: int) -> int:
 
 def saved(backend: MemoryStateBackend | SQLiteStateBackend, state_id: str = "s") -> list[str]:
     """The outcomes that are in the store."""
-    found = Holdfast(backend).history(state_id)
+    found = Limpet(backend).history(state_id)
     return [
         record.address.split("::")[-2]
         for record in found
@@ -78,16 +78,16 @@ def test_a_gate_saves_what_came_before_it() -> None:
         await step.options(gate=True)(3)
         seen.append(saved(backend))
 
-    Holdfast(backend).run_sync(gated, state_id="s", checkpoint_policy="on_gates")
+    Limpet(backend).run_sync(gated, state_id="s", checkpoint_policy="on_gates")
     assert [[], ["step", "gate"], ["step", "gate", "step#2"]] == seen
 
 
 def test_a_question_and_an_answer_are_saved_under_every_policy() -> None:
     backend, seen = MemoryStateBackend(), list[list[str]]()
-    hf = Holdfast(backend)
+    client = Limpet(backend)
 
     def answer(_: object) -> bool:
-        seen.append(hf.history("s").addresses())
+        seen.append(client.history("s").addresses())
         return True
 
     @agent
@@ -95,12 +95,12 @@ def test_a_question_and_an_answer_are_saved_under_every_policy() -> None:
         await step(1)
         return await ask("Go on?", bool)
 
-    assert hf.run_sync(asking, state_id="s", checkpoint_policy="manual", on_question=answer)
+    assert client.run_sync(asking, state_id="s", checkpoint_policy="manual", on_question=answer)
     assert [["asking::agent_call", "asking::step::tool_call", "asking::ask::question"]] == seen
 
 
 def test_a_run_that_waits_or_is_stopped_has_all_that_it_has_done_saved() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
 
     @agent
     async def asking() -> bool:
@@ -108,14 +108,14 @@ def test_a_run_that_waits_or_is_stopped_has_all_that_it_has_done_saved() -> None
         return await ask("Go on?", bool)
 
     with pytest.raises(BaseException, match="Go on"):
-        hf.run_sync(asking, state_id="s", checkpoint_policy="manual")
-    assert StateStatus.AWAITING is hf.show("s").header.status
-    assert "stopped" == hf.checkpoints("s")[-1].trigger
-    assert hf.history("s").has_completed_event("asking::step::tool_call")
+        client.run_sync(asking, state_id="s", checkpoint_policy="manual")
+    assert StateStatus.AWAITING is client.show("s").header.status
+    assert "stopped" == client.checkpoints("s")[-1].trigger
+    assert client.history("s").has_completed_event("asking::step::tool_call")
 
 
 def test_a_failure_of_the_run_is_saved_with_all_before_it() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
 
     @agent
     async def failing() -> None:
@@ -123,13 +123,13 @@ def test_a_failure_of_the_run_is_saved_with_all_before_it() -> None:
         raise LookupError("no")
 
     with pytest.raises(LookupError):
-        hf.run_sync(failing, state_id="s", checkpoint_policy="manual")
-    assert StateStatus.FAILED is hf.show("s").header.status
-    assert hf.history("s").has_completed_event("failing::step::tool_call")
+        client.run_sync(failing, state_id="s", checkpoint_policy="manual")
+    assert StateStatus.FAILED is client.show("s").header.status
+    assert client.history("s").has_completed_event("failing::step::tool_call")
 
 
 def test_checkpoints_say_why_where_and_after_how_much_they_were_made() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
 
     @agent
     async def mixed() -> None:
@@ -141,8 +141,8 @@ def test_checkpoints_say_why_where_and_after_how_much_they_were_made() -> None:
         save_checkpoint(StateMetadata(tags=["by hand"]))
 
     policy = CheckpointPolicy("every_n_steps", steps=3, triggers=["llm_call", "large_artifact"], large_artifact=200_000)
-    hf.run_sync(mixed, state_id="s", checkpoint_policy=policy, metadata=StateMetadata(description="kept"))
-    found = [(each.trigger, each.address, each.events, each.progress) for each in hf.checkpoints("s")]
+    client.run_sync(mixed, state_id="s", checkpoint_policy=policy, metadata=StateMetadata(description="kept"))
+    found = [(each.trigger, each.address, each.events, each.progress) for each in client.checkpoints("s")]
     assert [
         ("every_n_steps", "mixed::step#3::tool_call", 3, None),
         ("llm_call", "mixed::think::llm_call", 5),
@@ -150,19 +150,19 @@ def test_checkpoints_say_why_where_and_after_how_much_they_were_made() -> None:
         ("manual", "mixed::large::tool_call", 6),
     ] == [found[0], *(each[:3] for each in found[1:])]
     assert [0.25] * 3 == [each[3].fraction for each in found[1:] if each[3] is not None]
-    assert [[], [], [], ["by hand"]] == [each.metadata.tags for each in hf.checkpoints("s")]
+    assert [[], [], [], ["by hand"]] == [each.metadata.tags for each in client.checkpoints("s")]
 
 
 def test_a_checkpoint_of_a_policy_can_be_gone_on_from() -> None:
     backend = MemoryStateBackend()
-    hf = Holdfast(backend)
+    client = Limpet(backend)
 
     @agent
     async def counting() -> list[int]:
         return [await step(number) for number in range(6)]
 
-    hf.run_sync(counting, state_id="s", checkpoint_policy=CheckpointPolicy("every_n_steps", steps=2))
-    positions = [each.position for each in hf.checkpoints("s")]
+    client.run_sync(counting, state_id="s", checkpoint_policy=CheckpointPolicy("every_n_steps", steps=2))
+    positions = [each.position for each in client.checkpoints("s")]
     assert 3 == len(positions)
     state = ExecutionState.load_from_state_id("s", backend, checkpoint=positions[0])
     assert state.history.has_completed_event("counting::step#2::tool_call")
@@ -211,11 +211,11 @@ async def _loaded_state(tmp_path: Path) -> None:
     assert ["step"] == saved(backend)
     await ExecutionEvent(step)(3, None, loaded)
     assert ["step", "step#2", "step#3"] == saved(backend)
-    assert Holdfast(backend).verify("s").is_sound
+    assert Limpet(backend).verify("s").is_sound
 
 
 def test_the_policy_comes_from_the_configuration_and_a_running_state_follows_it(tmp_path: Path) -> None:
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "limpet.toml"
     file.write_text('[checkpoint]\nfrequency = "manual"\n')
     backend, seen = MemoryStateBackend(), list[list[str]]()
 
@@ -230,38 +230,38 @@ def test_the_policy_comes_from_the_configuration_and_a_running_state_follows_it(
         await step(2)
         seen.append(saved(backend))
 
-    hf = Holdfast(backend, config=load_config(folder=tmp_path, environment={}))
-    hf.run_sync(followed, state_id="s")
+    client = Limpet(backend, config=load_config(folder=tmp_path, environment={}))
+    client.run_sync(followed, state_id="s")
     assert [[], ["step", "step#2"]] == seen
-    assert ["policy_changed"] == [each.trigger for each in hf.checkpoints("s")]
+    assert ["policy_changed"] == [each.trigger for each in client.checkpoints("s")]
 
 
 def test_what_is_said_of_a_run_counts_over_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "holdfast.toml").write_text('[checkpoint]\nfrequency = "manual"\non_save_error = "continue"\n')
+    (tmp_path / "limpet.toml").write_text('[checkpoint]\nfrequency = "manual"\non_save_error = "continue"\n')
     backend, seen = MemoryStateBackend(), list[list[str]]()
-    config = load_config(folder=tmp_path, environment={"HOLDFAST_CHECKPOINT__STEPS": "1"})
+    config = load_config(folder=tmp_path, environment={"LIMPET_CHECKPOINT__STEPS": "1"})
 
     @agent
     async def single(state_id: str) -> None:
         await step(1)
         seen.append(saved(backend, state_id))
 
-    Holdfast(backend, config=config).run_sync(single, "s", state_id="s", checkpoint_policy="every_step")
-    Holdfast(backend, config=config, checkpoint_policy="every_step").run_sync(single, "t", state_id="t")
-    Holdfast(backend, config=config).run_sync(single, "u", state_id="u")
+    Limpet(backend, config=config).run_sync(single, "s", state_id="s", checkpoint_policy="every_step")
+    Limpet(backend, config=config, checkpoint_policy="every_step").run_sync(single, "t", state_id="t")
+    Limpet(backend, config=config).run_sync(single, "u", state_id="u")
     assert [["step"], ["step"], []] == seen
 
 
 def test_wrong_policies_are_refused_before_anything_is_stored() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
 
     @agent
     async def nothing() -> None: ...
 
     for options in ({"checkpoint_policy": "hourly"}, {"on_save_error": "shrug"}):
         with pytest.raises(UsageError, match="Give one of"):
-            hf.run_sync(nothing, state_id="s", **options)
-    assert [] == hf.list_states()
+            client.run_sync(nothing, state_id="s", **options)
+    assert [] == client.list_states()
 
 
 def test_progress_is_seen_by_others_while_a_run_goes_on() -> None:
@@ -271,20 +271,20 @@ def test_progress_is_seen_by_others_while_a_run_goes_on() -> None:
     async def telling() -> None:
         await step(1)
         progress(3, 12)
-        seen.append(str(Holdfast(backend).progress("s")))
+        seen.append(str(Limpet(backend).progress("s")))
         for done in range(4, 13):
             progress(done, 12)
 
-    hf = Holdfast(backend)
-    hf.run_sync(telling, state_id="s")
+    client = Limpet(backend)
+    client.run_sync(telling, state_id="s")
     assert ["25%, 3 of 12"] == seen
     # Not every call is recorded, but the last one is.
-    assert [3, 12] == [each.progress.done for each in hf.checkpoints("s") if each.progress is not None]
-    assert ("ended", 1.0) == (hf.progress("s").source, hf.progress("s").fraction)
+    assert [3, 12] == [each.progress.done for each in client.checkpoints("s") if each.progress is not None]
+    assert ("ended", 1.0) == (client.progress("s").source, client.progress("s").fraction)
 
 
 def test_progress_is_known_from_what_is_declared_or_from_an_earlier_run() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
 
     @agent(total_events=4)
     async def declared() -> None:
@@ -301,11 +301,11 @@ def test_progress_is_known_from_what_is_declared_or_from_an_earlier_run() -> Non
 
     for state_id, actor, args in (("d", declared, ()), ("first", repeated, (True,))):
         with pytest.raises(BaseException, match=r"\?"):
-            hf.run_sync(actor, *args, state_id=state_id)
-    assert ("declared", 0.25) == (hf.progress("d").source, hf.progress("d").fraction)
-    assert ("unknown", None) == (hf.progress("first").source, hf.progress("first").fraction)
-    hf.run_sync(repeated, False, state_id="earlier")
-    found = hf.progress("first")
+            client.run_sync(actor, *args, state_id=state_id)
+    assert ("declared", 0.25) == (client.progress("d").source, client.progress("d").fraction)
+    assert ("unknown", None) == (client.progress("first").source, client.progress("first").fraction)
+    client.run_sync(repeated, False, state_id="earlier")
+    found = client.progress("first")
     assert ("earlier_run", 0.25, "earlier") == (found.source, found.fraction, found.earlier_state_id)
 
 
@@ -321,7 +321,7 @@ def test_saying_something_outside_a_run_does_nothing() -> None:
 
 
 def test_what_is_replayed_is_not_saved_again() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
     fails = [True]
 
     @agent
@@ -332,9 +332,9 @@ def test_what_is_replayed_is_not_saved_again() -> None:
             raise LookupError(fails.pop())
 
     with pytest.raises(LookupError):
-        hf.run_sync(saving, state_id="s")
-    hf.run_sync(saving, state_id="s")
-    assert 1 == len(hf.checkpoints("s"))
+        client.run_sync(saving, state_id="s")
+    client.run_sync(saving, state_id="s")
+    assert 1 == len(client.checkpoints("s"))
 
 
 def test_declared_totals_that_make_no_sense_are_refused() -> None:
@@ -351,8 +351,8 @@ def test_show_tells_progress_and_checkpoints(tmp_path: Path) -> None:
         progress(1, 4)
         await ask("?", bool)
 
-    with Holdfast(store) as hf, pytest.raises(BaseException, match=r"\?"):
-        hf.run_sync(telling, state_id="s", checkpoint_policy=CheckpointPolicy("every_n_steps", steps=1))
+    with Limpet(store) as client, pytest.raises(BaseException, match=r"\?"):
+        client.run_sync(telling, state_id="s", checkpoint_policy=CheckpointPolicy("every_n_steps", steps=1))
     shown = CliRunner().invoke(commands, ["show", "s", "--store", store]).output
     assert "progress  25%, 1 of 4" in shown
     assert "every_n_steps, 1 event" in shown
@@ -364,7 +364,7 @@ def test_show_tells_progress_and_checkpoints(tmp_path: Path) -> None:
 
 
 def test_a_handler_that_was_given_up_saves_nothing() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
     went_on, may_go_on = threading.Event(), threading.Event()
 
     @tool(timeout_s=0.05, retry_config=RetryConfig(max_attempts=1))
@@ -385,6 +385,6 @@ def test_a_handler_that_was_given_up_saves_nothing() -> None:
             may_go_on.set()
             await asyncio.to_thread(went_on.wait, 20)
 
-    hf.run_sync(patient, state_id="s")
+    client.run_sync(patient, state_id="s")
     assert went_on.is_set()
-    assert [] == hf.checkpoints("s")
+    assert [] == client.checkpoints("s")

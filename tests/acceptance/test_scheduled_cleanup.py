@@ -20,11 +20,11 @@ from acceptance.turned_clock import turned_clock
 from click.testing import CliRunner, Result
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     Awaiting,
     BackendUnavailable,
     CleanupRun,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     Retention,
     Served,
@@ -34,8 +34,8 @@ from holdfast import (
     load_config,
     tool,
 )
-from holdfast.cli.main import commands
-from holdfast.client.scheduled_cleanup import ScheduledCleanup
+from limpet.cli.main import commands
+from limpet.client.scheduled_cleanup import ScheduledCleanup
 
 DAY = 86_400.0
 DAILY = {"max_per_pipeline": 2, "schedule": "daily"}
@@ -61,24 +61,24 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], State
     return opener(request.param, tmp_path / "store")
 
 
-def filled(hf: Holdfast, count: int = 5, first: int = 0) -> None:
+def filled(client: Limpet, count: int = 5, first: int = 0) -> None:
     for number in range(first, first + count):
-        hf.run_sync(steps, 2, state_id=f"s{number}")
+        client.run_sync(steps, 2, state_id=f"s{number}")
 
 
-def begin_asking(hf: Holdfast) -> None:
+def begin_asking(client: Limpet) -> None:
     with pytest.raises(Awaiting):
-        hf.run_sync(approves, state_id="asks", patience_s=0)
+        client.run_sync(approves, state_id="asks", patience_s=0)
 
 
-def ids(hf: Holdfast) -> list[str]:
-    return sorted(header.state_id for header in hf.list_states(limit=1000))
+def ids(client: Limpet) -> list[str]:
+    return sorted(header.state_id for header in client.list_states(limit=1000))
 
 
 @asynccontextmanager
-async def serving(hf: Holdfast, runs: list[CleanupRun], **options: Any) -> AsyncGenerator[None]:
+async def serving(client: Limpet, runs: list[CleanupRun], **options: Any) -> AsyncGenerator[None]:
     stop = asyncio.Event()
-    task = asyncio.create_task(hf.serve(stop=stop, on_cleanup=runs.append, **options))
+    task = asyncio.create_task(client.serve(stop=stop, on_cleanup=runs.append, **options))
     try:
         yield
     finally:
@@ -93,45 +93,45 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_a_supervisor_cleans_up_when_it_is_due(reopen: Callable[[], StateBackend]) -> None:
-    hf, runs = Holdfast(reopen(), config=load_config(retention=DAILY)), list[CleanupRun]()
-    filled(hf)
+    client, runs = Limpet(reopen(), config=load_config(retention=DAILY)), list[CleanupRun]()
+    filled(client)
 
     async def main() -> None:
         with turned_clock() as clock:
-            async with serving(hf, runs):
+            async with serving(client, runs):
                 await until(lambda: len(runs) == 1)
-                assert ["s3", "s4"] == ids(hf)
-                await asyncio.to_thread(filled, hf, 2, 5)
+                assert ["s3", "s4"] == ids(client)
+                await asyncio.to_thread(filled, client, 2, 5)
                 clock.turn(DAY)
                 await until(lambda: len(runs) == 2)
 
     asyncio.run(main())
-    assert ["s5", "s6"] == ids(hf)
+    assert ["s5", "s6"] == ids(client)
     assert [3, 2] == [run.removed for run in runs]
     assert all(run.freed > 0 and run.error is None and run.schedule == "daily" for run in runs)
-    assert runs[-1] == Holdfast(reopen()).last_cleanup()
+    assert runs[-1] == Limpet(reopen()).last_cleanup()
     assert str(os.getpid()) in runs[0].by
 
 
 def test_states_are_served_while_a_cleanup_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    hf, served = Holdfast(MemoryStateBackend(), config=load_config(retention=DAILY)), list[Served]()
-    filled(hf)
-    begin_asking(hf)
+    client, served = Limpet(MemoryStateBackend(), config=load_config(retention=DAILY)), list[Served]()
+    filled(client)
+    begin_asking(client)
     answered = asyncio.Event()
-    clean = hf._clean
+    clean = client._clean
 
     def waits(*arguments: Any, **options: Any) -> Any:
         asyncio.run_coroutine_threadsafe(answered.wait(), loop[0]).result(60)
         return clean(*arguments, **options)
 
-    monkeypatch.setattr(hf, "_clean", waits)
+    monkeypatch.setattr(client, "_clean", waits)
     loop: list[asyncio.AbstractEventLoop] = []
 
     async def main() -> None:
         loop.append(asyncio.get_running_loop())
         runs: list[CleanupRun] = []
-        async with serving(hf, runs, on_served=served.append):
-            hf.answer("asks", True)
+        async with serving(client, runs, on_served=served.append):
+            client.answer("asks", True)
             await until(lambda: [True] == [each.result for each in served])
             assert [] == runs
             answered.set()
@@ -144,21 +144,21 @@ def test_states_are_served_while_a_cleanup_goes_on(monkeypatch: pytest.MonkeyPat
 def test_whatever_fails_the_supervisor_goes_on(
     hindrance: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hf, served = Holdfast(MemoryStateBackend(), config=load_config(retention=DAILY)), list[Served]()
-    begin_asking(hf)
+    client, served = Limpet(MemoryStateBackend(), config=load_config(retention=DAILY)), list[Served]()
+    begin_asking(client)
 
     def fails(*_: Any, **__: Any) -> Any:
         raise BackendUnavailable("memory://", "the tide is out")
 
     if hindrance != "on_cleanup":
-        monkeypatch.setattr(*{"clean": (hf, "_clean", fails), "note": (hf.backend, "note", fails)}[hindrance])
+        monkeypatch.setattr(*{"clean": (client, "_clean", fails), "note": (client.backend, "note", fails)}[hindrance])
 
     async def main() -> None:
         stop = asyncio.Event()
         told = fails if hindrance == "on_cleanup" else None
-        task = asyncio.create_task(hf.serve(stop=stop, on_served=served.append, on_cleanup=told))
+        task = asyncio.create_task(client.serve(stop=stop, on_served=served.append, on_cleanup=told))
         await until(lambda: "the tide is out" in caplog.text)
-        hf.answer("asks", True)
+        client.answer("asks", True)
         await until(lambda: bool(served))
         stop.set()
         await task
@@ -166,7 +166,7 @@ def test_whatever_fails_the_supervisor_goes_on(
     asyncio.run(main())
     assert [True] == [each.result for each in served]
     if hindrance == "clean":
-        last = hf.last_cleanup()
+        last = client.last_cleanup()
         assert last is not None
         assert "the tide is out" in str(last.error)
 
@@ -174,7 +174,7 @@ def test_whatever_fails_the_supervisor_goes_on(
 def test_who_cleans_up_by_hand_is_noted_and_puts_off_only_what_is_the_same(
     reopen: Callable[[], StateBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hf, runs = Holdfast(reopen(), config=load_config(retention=DAILY)), list[CleanupRun]()
+    client, runs = Limpet(reopen(), config=load_config(retention=DAILY)), list[CleanupRun]()
     look, looks = ScheduledCleanup.look, list[CleanupRun | None]()
 
     def seen(scheduled: ScheduledCleanup) -> CleanupRun | None:
@@ -182,26 +182,26 @@ def test_who_cleans_up_by_hand_is_noted_and_puts_off_only_what_is_the_same(
         return looks[-1]
 
     monkeypatch.setattr(ScheduledCleanup, "look", seen)
-    assert hf.last_cleanup() is None
-    filled(hf, 3)
-    hf.cleanup(dry_run=True)
-    hf.cleanup(confirm=lambda _: False)
-    assert hf.last_cleanup() is None
-    hf.cleanup(Retention(max_age=timedelta(days=1)))
-    last = hf.last_cleanup()
+    assert client.last_cleanup() is None
+    filled(client, 3)
+    client.cleanup(dry_run=True)
+    client.cleanup(confirm=lambda _: False)
+    assert client.last_cleanup() is None
+    client.cleanup(Retention(max_age=timedelta(days=1)))
+    last = client.last_cleanup()
     assert last is not None
     assert (0, None, None) == (last.removed, last.schedule, last.error)
 
     async def main() -> None:
         looks.clear()
-        async with serving(hf, runs):
+        async with serving(client, runs):
             await until(lambda: bool(looks))
 
     asyncio.run(main())
     assert [1] == [run.removed for run in runs]
-    filled(hf, 2, 3)
-    assert 2 == len(hf.cleanup().removed)
-    last = hf.last_cleanup()
+    filled(client, 2, 3)
+    assert 2 == len(client.cleanup().removed)
+    last = client.last_cleanup()
     assert last is not None
     assert (2, None) == (last.removed, last.schedule)
     asyncio.run(main())
@@ -209,16 +209,16 @@ def test_who_cleans_up_by_hand_is_noted_and_puts_off_only_what_is_the_same(
 
 
 def test_a_cleanup_by_hand_that_fails_is_noted_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    filled(hf, 2)
+    client = Limpet(MemoryStateBackend())
+    filled(client, 2)
 
     def gone(*_: Any) -> Any:
         raise BackendUnavailable("memory://", "the tide is out")
 
-    monkeypatch.setattr(hf.backend, "delete_states", gone)
+    monkeypatch.setattr(client.backend, "delete_states", gone)
     with pytest.raises(BackendUnavailable):
-        hf.cleanup(Retention(max_per_pipeline=0))
-    last = hf.last_cleanup()
+        client.cleanup(Retention(max_per_pipeline=0))
+    last = client.last_cleanup()
     assert last is not None
     assert "the tide is out" in str(last.error)
 
@@ -229,19 +229,19 @@ class _WithoutNotes(MemoryStateBackend):
 
 
 def test_a_store_without_notes_is_cleaned_up_by_hand() -> None:
-    hf = Holdfast(_WithoutNotes())
-    filled(hf)
-    assert 5 == len(hf.cleanup(Retention(max_per_pipeline=0)).removed)
-    assert hf.last_cleanup() is None
+    client = Limpet(_WithoutNotes())
+    filled(client)
+    assert 5 == len(client.cleanup(Retention(max_per_pipeline=0)).removed)
+    assert client.last_cleanup() is None
 
 
 def test_a_copy_does_not_bring_the_note_along(tmp_path: Path) -> None:
-    hf = Holdfast(f"sqlite:///{tmp_path}/runs.db")
-    filled(hf, 2)
-    hf.cleanup(Retention(max_per_pipeline=1))
-    assert hf.last_cleanup() is not None
-    hf.backup(f"file://{tmp_path}/backup")
-    with Holdfast(f"file://{tmp_path}/backup") as backup:
+    client = Limpet(f"sqlite:///{tmp_path}/runs.db")
+    filled(client, 2)
+    client.cleanup(Retention(max_per_pipeline=1))
+    assert client.last_cleanup() is not None
+    client.backup(f"file://{tmp_path}/backup")
+    with Limpet(f"file://{tmp_path}/backup") as backup:
         assert backup.last_cleanup() is None
 
 
@@ -254,7 +254,7 @@ class Program:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "HOLDFAST_RETENTION__SCHEDULE": "daily", "HOLDFAST_RETENTION__MAX_PER_PIPELINE": "2"},
+            env={**os.environ, "LIMPET_RETENTION__SCHEDULE": "daily", "LIMPET_RETENTION__MAX_PER_PIPELINE": "2"},
         )
         assert "ready\n" == self.stdout.readline()
 
@@ -272,26 +272,26 @@ class Program:
 @pytest.mark.parametrize("url", ["sqlite:///{}/runs.db?synchronous=normal", "file://{}/store?synchronous=normal"])
 def test_of_several_processes_one_cleans_up_also_after_one_has_died(url: str, tmp_path: Path) -> None:
     store = url.format(tmp_path)
-    with Holdfast(store) as hf:
-        filled(hf, 20)
+    with Limpet(store) as client:
+        filled(client, 20)
         dying = Program(store, "--dies")
         dying.go()
         assert -signal.SIGKILL == dying.process.wait(60)
         dying.process.communicate()
-        left = hf.last_cleanup()
+        left = client.last_cleanup()
         assert left is not None
-        assert (None, 20) == (left.finished_at, len(ids(hf)))
+        assert (None, 20) == (left.finished_at, len(ids(client)))
 
         others = [Program(store) for _ in range(2)]
         for each in others:
             each.go()
-        asyncio.run(until(lambda: (run := hf.last_cleanup()) is not None and run.finished_at is not None))
+        asyncio.run(until(lambda: (run := client.last_cleanup()) is not None and run.finished_at is not None))
         said = "".join(each.process.communicate("end\n", timeout=60)[0] for each in others)
         assert "18 None\n" == said, "one of them has cleaned up, once"
-        assert 2 == len(ids(hf))
+        assert 2 == len(ids(client))
 
 
-def holdfast(*arguments: str) -> Result:
+def limpet(*arguments: str) -> Result:
     return CliRunner().invoke(commands, arguments)
 
 
@@ -299,21 +299,21 @@ def test_the_command_line_says_when_a_store_was_last_cleaned_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with Holdfast("sqlite:///runs.db") as hf:
-        filled(hf)
+    with Limpet("sqlite:///runs.db") as client:
+        filled(client)
     on = ("--store", "sqlite:///runs.db")
-    result = holdfast("cleanup", "--last", *on)
+    result = limpet("cleanup", "--last", *on)
     assert (0, "", "Nothing is noted: this store was never cleaned up.\n") == (
         result.exit_code,
         result.stdout,
         result.stderr,
     )
-    assert json.loads(holdfast("cleanup", "--last", "--json", *on).stdout) is None
-    assert 0 == holdfast("cleanup", "--max-per-pipeline", "2", "--yes", *on).exit_code
-    said = holdfast("cleanup", "--last", *on).stdout
+    assert json.loads(limpet("cleanup", "--last", "--json", *on).stdout) is None
+    assert 0 == limpet("cleanup", "--max-per-pipeline", "2", "--yes", *on).exit_code
+    said = limpet("cleanup", "--last", *on).stdout
     assert " UTC, asked for, by process " in said
     assert ": deleted 3 states, " in said
-    told = json.loads(holdfast("cleanup", "--last", "--json", *on).stdout)
+    told = json.loads(limpet("cleanup", "--last", "--json", *on).stdout)
     assert (3, None, None) == (told["removed"], told["error"], told["schedule"])
     assert {"began_at", "finished_at", "by", "schedule", "removed", "freed", "error"} == set(told)
 
@@ -326,32 +326,32 @@ def test_the_command_line_says_what_did_not_come_to_its_end(
     change: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with Holdfast("sqlite:///runs.db") as hf:
-        hf.cleanup(Retention(max_per_pipeline=0))
-        text = hf.backend.note("cleanup")
+    with Limpet("sqlite:///runs.db") as client:
+        client.cleanup(Retention(max_per_pipeline=0))
+        text = client.backend.note("cleanup")
         assert text is not None
         noted = json.loads(text)
         noted["last"] |= change
-        hf.backend.swap_note("cleanup", text, json.dumps(noted))
-    assert holdfast("cleanup", "--last", "--store", "sqlite:///runs.db").stdout.endswith(f": {said}\n")
+        client.backend.swap_note("cleanup", text, json.dumps(noted))
+    assert limpet("cleanup", "--last", "--store", "sqlite:///runs.db").stdout.endswith(f": {said}\n")
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_serve_says_when_it_has_cleaned_up(options: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "holdfast.toml").write_text('[retention]\nmax_per_pipeline = 2\nschedule = "on_start"\n')
-    with Holdfast(f"sqlite:///{tmp_path}/runs.db") as hf:
-        filled(hf)
+    (tmp_path / "limpet.toml").write_text('[retention]\nmax_per_pipeline = 2\nschedule = "on_start"\n')
+    with Limpet(f"sqlite:///{tmp_path}/runs.db") as client:
+        filled(client)
         serve = subprocess.Popen(
-            [str(Path(sys.executable).with_name("holdfast")), "serve", "--store", "sqlite:///runs.db", *options],
+            [str(Path(sys.executable).with_name("limpet")), "serve", "--store", "sqlite:///runs.db", *options],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        asyncio.run(until(lambda: (run := hf.last_cleanup()) is not None and run.finished_at is not None))
+        asyncio.run(until(lambda: (run := client.last_cleanup()) is not None and run.finished_at is not None))
         serve.send_signal(signal.SIGTERM)
         out, told = serve.communicate(timeout=60)
-        assert (0, ["s3", "s4"]) == (serve.returncode, ids(hf))
+        assert (0, ["s3", "s4"]) == (serve.returncode, ids(client))
     if options:
         said = json.loads(out)["cleanup"]
         assert (3, "on_start", None) == (said["removed"], said["schedule"], said["error"])

@@ -16,10 +16,10 @@ import pydantic
 import pytest
 from click.testing import CliRunner
 
-from holdfast import (
+from limpet import (
     EventNotice,
     ExecutionState,
-    Holdfast,
+    Limpet,
     MissingSecret,
     Secret,
     SecretNeeded,
@@ -30,10 +30,10 @@ from holdfast import (
     register_type,
     tool,
 )
-from holdfast.cli.main import commands
-from holdfast.codec import values
-from holdfast.codec.marks import is_marked
-from holdfast.codec.secrets import scrubbed, secret_parameters, texts_of
+from limpet.cli.main import commands
+from limpet.codec import values
+from limpet.codec.marks import is_marked
+from limpet.codec.secrets import scrubbed, secret_parameters, texts_of
 
 KEY = "sk-kelp-0123456789"
 PIN = 4711_0815_2342_1729
@@ -90,9 +90,9 @@ def stored_bytes(folder: Path) -> bytes:
 
 
 @pytest.fixture
-def hf(tmp_path: Path) -> Iterator[Holdfast]:
+def client(tmp_path: Path) -> Iterator[Limpet]:
     with SQLiteStateBackend(tmp_path / "runs.db") as backend:
-        yield Holdfast(backend)
+        yield Limpet(backend)
         backend.close()
         assert KEY.encode() not in stored_bytes(tmp_path)
         assert str(PIN).encode() not in stored_bytes(tmp_path)
@@ -112,7 +112,7 @@ SECRET_VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("value", SECRET_VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_with_a_secret_is_stored_without_it(value: Any, hf: Holdfast) -> None:
+def test_a_value_with_a_secret_is_stored_without_it(value: Any, client: Limpet) -> None:
     @tool
     async def give() -> Any:
         return value
@@ -122,8 +122,8 @@ def test_a_value_with_a_secret_is_stored_without_it(value: Any, hf: Holdfast) ->
         assert value is await give()
         return "done"
 
-    assert "done" == hf.run_sync(take, state_id="x")
-    again = hf.history("x").get_event_result("take::give::tool_call")
+    assert "done" == client.run_sync(take, state_id="x")
+    again = client.history("x").get_event_result("take::give::tool_call")
     assert KEY not in repr(again)
 
 
@@ -188,27 +188,27 @@ async def talk(prompt: str, api_key: Annotated[str, Secret], *, retries: int = 0
     return await ask(prompt, api_key) + await ask("and", api_key=api_key)
 
 
-def test_arguments_that_are_marked_are_not_recorded(hf: Holdfast) -> None:
-    assert "HELLOAND" == hf.run_sync(talk, "hello", KEY, state_id="x")
-    recorded = hf.history("x")["talk::ask::llm_call"]
+def test_arguments_that_are_marked_are_not_recorded(client: Limpet) -> None:
+    assert "HELLOAND" == client.run_sync(talk, "hello", KEY, state_id="x")
+    recorded = client.history("x")["talk::ask::llm_call"]
     assert recorded.input is not None
     assert ["hello", MissingSecret("ask(api_key)")] == values.decode(recorded.input)
 
 
-def test_another_key_is_the_same_run_and_no_drift(hf: Holdfast) -> None:
-    assert "HELLOAND" == hf.run_sync(talk, "hello", KEY, state_id="x")
-    assert "HELLOAND" == hf.run_sync(talk, "hello", api_key="a new key", state_id="x")
+def test_another_key_is_the_same_run_and_no_drift(client: Limpet) -> None:
+    assert "HELLOAND" == client.run_sync(talk, "hello", KEY, state_id="x")
+    assert "HELLOAND" == client.run_sync(talk, "hello", api_key="a new key", state_id="x")
 
 
-def test_a_failure_is_recorded_and_told_without_the_secret(hf: Holdfast, tmp_path: Path) -> None:
-    from holdfast import EventBus
+def test_a_failure_is_recorded_and_told_without_the_secret(client: Limpet, tmp_path: Path) -> None:
+    from limpet import EventBus
 
     seen: list[EventNotice] = []
     bus = EventBus()
     bus.subscribe(seen.append)
     with pytest.raises(ValueError, match=KEY):  # Whoever gave the key gets the exception as it was raised.
-        hf.run_sync(talk, "fail", KEY, state_id="x", event_bus=bus)
-    failure = hf.history("x")["talk::ask::llm_call"].error
+        client.run_sync(talk, "fail", KEY, state_id="x", event_bus=bus)
+    failure = client.history("x")["talk::ask::llm_call"].error
     assert failure is not None
     assert "('the key ********** was refused', {'key': '**********'" in failure.message
     assert KEY not in failure.message + failure.traceback + repr(failure)
@@ -222,7 +222,7 @@ def test_a_failure_is_recorded_and_told_without_the_secret(hf: Holdfast, tmp_pat
     assert "**********" in shown.output
 
 
-def test_a_secret_that_came_with_a_result_is_not_told_either(hf: Holdfast) -> None:
+def test_a_secret_that_came_with_a_result_is_not_told_either(client: Limpet) -> None:
     @tool
     async def log_in() -> Login:
         return Login("ada", KEY)
@@ -249,23 +249,23 @@ def test_a_secret_that_came_with_a_result_is_not_told_either(hf: Holdfast) -> No
 
     for each in (work, leak):
         with pytest.raises(RuntimeError):
-            hf.run_sync(each, state_id=each.name)
-    error = hf.history("leak")["leak::agent_call"].error
+            client.run_sync(each, state_id=each.name)
+    error = client.history("leak")["leak::agent_call"].error
     assert error is not None
     assert "could not log in with **********" == error.message
 
 
-def test_resuming_says_which_secret_is_needed_and_running_again_gives_it(hf: Holdfast) -> None:
+def test_resuming_says_which_secret_is_needed_and_running_again_gives_it(client: Limpet) -> None:
     with pytest.raises(ValueError, match="refused"):
-        hf.run_sync(talk, "fail", KEY, state_id="x")
+        client.run_sync(talk, "fail", KEY, state_id="x")
     with pytest.raises(SecretNeeded, match=r"talk\(api_key\)"):
-        asyncio.run(hf.resume("x", agent=talk))
+        asyncio.run(client.resume("x", agent=talk))
     with pytest.raises(ValueError, match="refused"):
-        hf.run_sync(talk, "fail", KEY, state_id="x")
+        client.run_sync(talk, "fail", KEY, state_id="x")
 
 
-def test_secrets_of_the_storage_are_not_stored(hf: Holdfast) -> None:
-    state = ExecutionState(state_backend=hf.backend, state_id="x")
+def test_secrets_of_the_storage_are_not_stored(client: Limpet) -> None:
+    state = ExecutionState(state_backend=client.backend, state_id="x")
     state.storage.set("login", Login("ada", KEY))
     state.storage.set_artifact("login", Login("ada", KEY))
     assert (
@@ -275,8 +275,8 @@ def test_secrets_of_the_storage_are_not_stored(hf: Holdfast) -> None:
     )
 
 
-def test_a_large_value_with_a_secret_is_an_artifact_without_it(hf: Holdfast) -> None:
-    state = ExecutionState(state_backend=hf.backend, state_id="x")
+def test_a_large_value_with_a_secret_is_an_artifact_without_it(client: Limpet) -> None:
+    state = ExecutionState(state_backend=client.backend, state_id="x")
     state.storage.set("logins", [Login("ada" * 100, KEY)] * 1000)
     assert {MissingSecret("Login.password")} == {login.password for login in state.storage.get("logins")}
 
@@ -292,7 +292,7 @@ class LoginFailed(Exception):
     password: Annotated[str, Secret]
 
 
-def test_an_exception_with_a_secret_is_recorded_without_it(hf: Holdfast) -> None:
+def test_an_exception_with_a_secret_is_recorded_without_it(client: Limpet) -> None:
     @tool
     async def log_in() -> None:
         raise LoginFailed("ada", KEY)
@@ -306,20 +306,20 @@ def test_an_exception_with_a_secret_is_recorded_without_it(hf: Holdfast) -> None
         return ""
 
     with pytest.raises(RuntimeError):
-        hf.run_sync(work, state_id="x")
-    error = hf.history("x")["work::log_in::tool_call"].error
+        client.run_sync(work, state_id="x")
+    error = client.history("x")["work::log_in::tool_call"].error
     assert error is not None
     assert KEY not in error.message + error.traceback
 
 
-def test_a_large_secret_does_not_become_an_artifact(hf: Holdfast) -> None:
-    state = ExecutionState(state_backend=hf.backend, state_id="x")
+def test_a_large_secret_does_not_become_an_artifact(client: Limpet) -> None:
+    state = ExecutionState(state_backend=client.backend, state_id="x")
     state.storage.set("login", Login("ada", KEY * 10_000))
     state.storage.set(
         "settings", [Settings(url="u" * 100_000, api_key=pydantic.SecretStr(KEY * 10_000), token=KEY * 9_000)]
     )
-    assert hf.artifacts is not None
-    assert [100_000] == [info.size for info in hf.artifacts.list_artifacts()]
+    assert client.artifacts is not None
+    assert [100_000] == [info.size for info in client.artifacts.list_artifacts()]
 
 
 def test_marks_are_found_wherever_they_stand_in_an_annotation() -> None:
@@ -339,21 +339,21 @@ def test_marks_are_found_wherever_they_stand_in_an_annotation() -> None:
     assert not is_marked(str, Secret)
 
 
-def test_all_of_a_marked_rest_of_arguments_is_hidden(hf: Holdfast) -> None:
+def test_all_of_a_marked_rest_of_arguments_is_hidden(client: Limpet) -> None:
     @agent
     async def many(first: str, *rest: Annotated[str, Secret], **named: Annotated[str, Secret]) -> int:
         return len(rest) + len(named)
 
-    assert 3 == hf.run_sync(many, "a", KEY, KEY, other=KEY, state_id="x")
+    assert 3 == client.run_sync(many, "a", KEY, KEY, other=KEY, state_id="x")
 
 
-def test_a_method_can_have_secret_parameters(hf: Holdfast) -> None:
+def test_a_method_can_have_secret_parameters(client: Limpet) -> None:
     class Client:
         @agent
         async def call(self, key: Annotated[str, Secret]) -> int:
             return len(key)
 
-    assert len(KEY) == hf.run_sync(Client().call, KEY, state_id="x")
+    assert len(KEY) == client.run_sync(Client().call, KEY, state_id="x")
 
 
 def test_the_texts_of_a_secret_are_all_that_could_show_it() -> None:
@@ -371,7 +371,7 @@ def test_the_command_line_shows_no_secret(tmp_path: Path) -> None:
         f"""
 from dataclasses import dataclass
 from typing import Annotated
-from holdfast import Secret, agent, tool
+from limpet import Secret, agent, tool
 
 @dataclass
 class Login:

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     Awaiting,
     ExecutionInterrupted,
-    Holdfast,
+    Limpet,
     Served,
     StateBackend,
     StateStatus,
@@ -71,15 +71,15 @@ async def receives() -> str:
     return await step(f"got {await wait_for_message('news', str)}")
 
 
-def begin(hf: Holdfast, run: Any, *args: Any, state_id: str) -> None:
+def begin(client: Limpet, run: Any, *args: Any, state_id: str) -> None:
     with pytest.raises(Awaiting):
-        hf.run_sync(run, *args, state_id=state_id, patience_s=0)
+        client.run_sync(run, *args, state_id=state_id, patience_s=0)
 
 
 @asynccontextmanager
-async def serving(hf: Holdfast, served: list[Served], **options: Any) -> AsyncGenerator[None]:
+async def serving(client: Limpet, served: list[Served], **options: Any) -> AsyncGenerator[None]:
     stop = asyncio.Event()
-    task = asyncio.create_task(hf.serve(stop=stop, on_served=served.append, **options))
+    task = asyncio.create_task(client.serve(stop=stop, on_served=served.append, **options))
     try:
         yield
     finally:
@@ -98,19 +98,19 @@ def ended(served: list[Served]) -> dict[str, Any]:
 
 
 def test_what_was_waited_for_takes_a_run_up(reopen: Callable[[], StateBackend]) -> None:
-    hf, elsewhere, served = Holdfast(reopen()), Holdfast(reopen()), list[Served]()
-    begin(hf, approves, "early", state_id="early")
-    begin(hf, approves, "late", state_id="late")
-    begin(hf, approves, "never", state_id="never")
-    begin(hf, receives, state_id="mail")
-    begin(hf, rests, 0.3, state_id="rest")
-    hf.answer("early", True)
+    client, elsewhere, served = Limpet(reopen()), Limpet(reopen()), list[Served]()
+    begin(client, approves, "early", state_id="early")
+    begin(client, approves, "late", state_id="late")
+    begin(client, approves, "never", state_id="never")
+    begin(client, receives, state_id="mail")
+    begin(client, rests, 0.3, state_id="rest")
+    client.answer("early", True)
 
     async def main() -> None:
-        async with serving(hf, served):
+        async with serving(client, served):
             await until(lambda: {"early", "rest"} <= ended(served).keys())
             elsewhere.answer("late", False)
-            hf.send("mail", "news", "post")
+            client.send("mail", "news", "post")
             await until(lambda: {"late", "mail"} <= ended(served).keys())
 
     asyncio.run(main())
@@ -118,24 +118,24 @@ def test_what_was_waited_for_takes_a_run_up(reopen: Callable[[], StateBackend]) 
     assert expected == ended(served)
     assert len(expected) == len(served), "nothing was taken up in vain"
     assert {1} == set(executions.values())
-    assert StateStatus.AWAITING is hf.show("never").header.status
+    assert StateStatus.AWAITING is client.show("never").header.status
 
 
 def test_a_run_that_waits_again_is_taken_up_again(reopen: Callable[[], StateBackend]) -> None:
-    hf, served = Holdfast(reopen()), list[Served]()
+    client, served = Limpet(reopen()), list[Served]()
 
     @agent
     async def twice() -> list[bool]:
         return [await ask("First?", bool), await ask("Second?", bool)]
 
     switch["kept"] = twice
-    begin(hf, twice, state_id="twice")
+    begin(client, twice, state_id="twice")
 
     async def main() -> None:
-        async with serving(hf, served):
-            hf.answer("twice", True)
-            await until(lambda: [each.prompt for each in hf.questions()] == ["Second?"])
-            hf.answer("twice", False)
+        async with serving(client, served):
+            client.answer("twice", True)
+            await until(lambda: [each.prompt for each in client.questions()] == ["Second?"])
+            client.answer("twice", False)
             await until(lambda: bool(ended(served)))
 
     asyncio.run(main())
@@ -143,39 +143,39 @@ def test_a_run_that_waits_again_is_taken_up_again(reopen: Callable[[], StateBack
 
 
 def test_what_is_not_its_business_is_left_alone(reopen: Callable[[], StateBackend]) -> None:
-    hf, served = Holdfast(reopen()), list[Served]()
+    client, served = Limpet(reopen()), list[Served]()
 
     @agent
     async def fails() -> None:
         raise LookupError("gone")
 
     with pytest.raises(LookupError):
-        hf.run_sync(fails, state_id="failed")
+        client.run_sync(fails, state_id="failed")
 
     async def interrupted() -> None:
-        running = asyncio.create_task(hf.run(rests, 20.0, state_id="stopped"))
-        await until(lambda: any(header.state_id == "stopped" for header in hf.list_states()))
-        hf.interrupt("stopped")
+        running = asyncio.create_task(client.run(rests, 20.0, state_id="stopped"))
+        await until(lambda: any(header.state_id == "stopped" for header in client.list_states()))
+        client.interrupt("stopped")
         with pytest.raises(ExecutionInterrupted):
             await running
 
     async def main() -> None:
         await interrupted()
-        begin_now = asyncio.to_thread(begin, hf, approves, "x", state_id="x")
+        begin_now = asyncio.to_thread(begin, client, approves, "x", state_id="x")
         await begin_now
-        async with serving(hf, served):
-            hf.answer("x", True)
+        async with serving(client, served):
+            client.answer("x", True)
             await until(lambda: "x" in ended(served))
 
     asyncio.run(main())
     assert ["x"] == [each.state_id for each in served]
-    assert StateStatus.FAILED is hf.show("failed").header.status
-    assert StateStatus.INTERRUPTED is hf.show("stopped").header.status
+    assert StateStatus.FAILED is client.show("failed").header.status
+    assert StateStatus.INTERRUPTED is client.show("stopped").header.status
 
 
 PROGRAM = """
 import os, signal, sys
-from holdfast import Holdfast, agent, tool
+from limpet import Limpet, agent, tool
 
 @tool
 async def first() -> str:
@@ -194,7 +194,7 @@ async def dies() -> list[str]:
     return [await first(), await second()]
 
 if __name__ == "__main__":
-    Holdfast(sys.argv[1]).run_sync(dies, state_id="dead")
+    Limpet(sys.argv[1]).run_sync(dies, state_id="dead")
 """
 
 
@@ -210,9 +210,9 @@ def test_the_run_of_a_dead_process_is_taken_up(url: str, tmp_path: Path, monkeyp
     served: list[Served] = []
 
     async def main() -> None:
-        with Holdfast(store) as hf:
-            assert StateStatus.RUNNING is hf.show("dead").header.status
-            async with serving(hf, served):
+        with Limpet(store) as client:
+            assert StateStatus.RUNNING is client.show("dead").header.status
+            async with serving(client, served):
                 await until(lambda: bool(ended(served)))
 
     asyncio.run(main())
@@ -221,16 +221,16 @@ def test_the_run_of_a_dead_process_is_taken_up(url: str, tmp_path: Path, monkeyp
 
 
 def test_two_supervisors_start_nothing_twice(reopen: Callable[[], StateBackend]) -> None:
-    hf, other = Holdfast(reopen()), Holdfast(reopen())
+    client, other = Limpet(reopen()), Limpet(reopen())
     served: list[Served] = []
     names = [f"s{number}" for number in range(20)]
     for name in names:
-        begin(hf, approves, name, state_id=name)
+        begin(client, approves, name, state_id=name)
 
     async def main() -> None:
-        async with serving(hf, served, concurrency=3), serving(other, served, concurrency=3):
+        async with serving(client, served, concurrency=3), serving(other, served, concurrency=3):
             for name in names:
-                hf.answer(name, True)
+                client.answer(name, True)
             await until(lambda: len(ended(served)) == len(names))
 
     asyncio.run(main())
@@ -239,7 +239,7 @@ def test_two_supervisors_start_nothing_twice(reopen: Callable[[], StateBackend])
 
 
 def test_no_more_states_are_run_at_once_than_was_said() -> None:
-    hf, served, most = Holdfast("memory://"), list[Served](), [0, 0]
+    client, served, most = Limpet("memory://"), list[Served](), [0, 0]
 
     @tool
     async def counted() -> None:
@@ -254,12 +254,12 @@ def test_no_more_states_are_run_at_once_than_was_said() -> None:
         await counted()
 
     for number in range(10):
-        begin(hf, asks, state_id=f"s{number}")
+        begin(client, asks, state_id=f"s{number}")
 
     async def main() -> None:
-        async with serving(hf, served, concurrency=2):
+        async with serving(client, served, concurrency=2):
             for number in range(10):
-                hf.answer(f"s{number}", True)
+                client.answer(f"s{number}", True)
             await until(lambda: len(ended(served)) == 10)
 
     asyncio.run(main())
@@ -269,7 +269,7 @@ def test_no_more_states_are_run_at_once_than_was_said() -> None:
 def test_at_the_end_what_is_executed_is_finished_and_the_next_supervisor_goes_on(
     reopen: Callable[[], StateBackend],
 ) -> None:
-    hf, served = Holdfast(reopen()), list[Served]()
+    client, served = Limpet(reopen()), list[Served]()
 
     @tool
     async def slow(name: str) -> str:
@@ -285,12 +285,12 @@ def test_at_the_end_what_is_executed_is_finished_and_the_next_supervisor_goes_on
         return [await slow("one"), await slow("two")]
 
     switch["kept"] = works
-    begin(hf, works, state_id="w")
+    begin(client, works, state_id="w")
 
     async def first() -> None:
         stop = asyncio.Event()
-        task = asyncio.create_task(hf.serve(stop=stop, on_served=served.append))
-        hf.answer("w", True)
+        task = asyncio.create_task(client.serve(stop=stop, on_served=served.append))
+        client.answer("w", True)
         await until(lambda: "in one" in switch)
         stop.set()
         await asyncio.sleep(0.5)
@@ -299,51 +299,51 @@ def test_at_the_end_what_is_executed_is_finished_and_the_next_supervisor_goes_on
         await task
 
     async def second() -> None:
-        async with serving(hf, served):
+        async with serving(client, served):
             await until(lambda: bool(ended(served)))
 
     asyncio.run(first())
-    assert StateStatus.INTERRUPTED is hf.show("w").header.status
+    assert StateStatus.INTERRUPTED is client.show("w").header.status
     asyncio.run(second())
     assert {"w": ["one", "two"]} == ended(served)
     assert {"one": 1, "two": 1} == executions
 
 
 def test_a_state_whose_agent_is_not_there_is_reported_and_no_hindrance(caplog: pytest.LogCaptureFixture) -> None:
-    hf, served = Holdfast("memory://"), list[Served]()
+    client, served = Limpet("memory://"), list[Served]()
 
     @agent
     async def vanishes() -> None:
         await ask("Sure?", bool)
 
-    begin(hf, vanishes, state_id="v")
-    begin(hf, approves, "x", state_id="x")
+    begin(client, vanishes, state_id="v")
+    begin(client, approves, "x", state_id="x")
     del vanishes
     gc.collect()
 
     async def main() -> None:
-        async with serving(hf, served):
-            hf.answer("v", True)
-            hf.answer("x", True)
+        async with serving(client, served):
+            client.answer("v", True)
+            client.answer("x", True)
             await until(lambda: bool(ended(served)))
 
     asyncio.run(main())
     assert {"x": "x True"} == ended(served)
-    assert StateStatus.AWAITING is hf.show("v").header.status
+    assert StateStatus.AWAITING is client.show("v").header.status
     assert 1 == caplog.text.count("State v cannot be taken up here")
 
 
 @pytest.mark.parametrize("concurrency", [0, -1, "2", 1.5])
 def test_a_supervisor_runs_at_least_one_state(concurrency: Any) -> None:
     with pytest.raises(UsageError, match="at a time"):
-        asyncio.run(Holdfast("memory://").serve(concurrency=concurrency))
+        asyncio.run(Limpet("memory://").serve(concurrency=concurrency))
 
 
 def test_one_that_is_cancelled_shuts_down_as_well() -> None:
-    hf = Holdfast("memory://")
+    client = Limpet("memory://")
 
     async def main() -> None:
-        task = asyncio.create_task(hf.serve())
+        task = asyncio.create_task(client.serve())
         await asyncio.sleep(0.1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

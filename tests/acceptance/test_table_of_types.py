@@ -13,8 +13,8 @@ import pytest
 from acceptance.table_of_types import Secretive, rows
 from acceptance.table_program import ASPECTS, BACKENDS, FAILURES, TABLE, WAYS, Outcome, begin, client
 
-from holdfast import Holdfast, MemoryStateBackend, agent, tool
-from holdfast.codec.values import decode, encode
+from limpet import Limpet, MemoryStateBackend, agent, tool
+from limpet.codec.values import decode, encode
 
 STAGES = ("live", "replayed", "in a new process")
 TAKEN = [(stage, backend) for backend in BACKENDS for stage in STAGES if (stage, backend) != (STAGES[2], "memory")]
@@ -30,8 +30,8 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Find:
     @cache
     def of_backend(backend: str) -> dict[str, Outcome]:
         folder = tmp_path_factory.mktemp("table")
-        with client(backend, folder) as holdfast:
-            found = {"live": begin(holdfast), "replayed": begin(holdfast)}
+        with client(backend, folder) as limpet:
+            found = {"live": begin(limpet), "replayed": begin(limpet)}
         if backend != "memory":
             found["in a new process"] = in_a_new_process(backend, str(folder))
         return found
@@ -92,6 +92,6 @@ async def goes_on() -> list[str]:
 
 
 def test_a_failure_whose_text_is_not_utf8_is_recorded() -> None:
-    holdfast = Holdfast(MemoryStateBackend())
-    assert ["lone \ud800 surrogate"] * 2 == holdfast.run_sync(goes_on, state_id="x")
-    assert ["lone \ud800 surrogate"] * 2 == holdfast.run_sync(goes_on, state_id="x")
+    limpet = Limpet(MemoryStateBackend())
+    assert ["lone \ud800 surrogate"] * 2 == limpet.run_sync(goes_on, state_id="x")
+    assert ["lone \ud800 surrogate"] * 2 == limpet.run_sync(goes_on, state_id="x")

@@ -20,7 +20,7 @@ import pytest
 from acceptance.turned_clock import Turned, turned_clock
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     LLM,
     Agent,
     BackoffStrategy,
@@ -30,7 +30,7 @@ from holdfast import (
     ExecutionInterrupted,
     ExecutionState,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     RetryConfig,
     StateBackend,
@@ -42,7 +42,7 @@ from holdfast import (
     llm,
     tool,
 )
-from holdfast.testing import CrashingBackend, SimulatedCrash
+from limpet.testing import CrashingBackend, SimulatedCrash
 
 executions: Counter[str] = Counter()
 switch: dict[str, Any] = {}
@@ -54,7 +54,7 @@ AT_ONCE = RetryConfig(3, initial_delay=0)
 A_MOMENT_S = 0.03
 LONG_ENOUGH_S = 0.3
 """In this time a few calls are made, also where the machine is busy."""
-LOG = "holdfast.interrupts"
+LOG = "limpet.interrupts"
 
 
 @pytest.fixture(autouse=True)
@@ -76,8 +76,8 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], State
 
 
 @pytest.fixture
-def hf(reopen: Callable[[], StateBackend]) -> Holdfast:
-    return Holdfast(reopen())
+def client(reopen: Callable[[], StateBackend]) -> Limpet:
+    return Limpet(reopen())
 
 
 async def for_ever() -> None:
@@ -107,42 +107,42 @@ async def pipeline() -> list[str]:
 HANGS = "pipeline::hangs::tool_call"
 
 
-def statuses(hf: Holdfast, state_id: str, address: str) -> list[tuple[str, int]]:
-    records = hf.history(state_id).get_event_list()
+def statuses(client: Limpet, state_id: str, address: str) -> list[tuple[str, int]]:
+    records = client.history(state_id).get_event_list()
     return [(record.status.value, record.attempt) for record in records if record.address == address]
 
 
 # One attempt.
 
 
-def test_an_attempt_that_takes_too_long_is_cut_off_and_fails_in_its_caller(hf: Holdfast) -> None:
+def test_an_attempt_that_takes_too_long_is_cut_off_and_fails_in_its_caller(client: Limpet) -> None:
     began = time.perf_counter()
     with pytest.raises(EventTimedOut, match=f"{HANGS}.*0.03 s") as caught:
-        hf.run_sync(pipeline, state_id="t")
+        client.run_sync(pipeline, state_id="t")
     assert A_MOMENT_S <= time.perf_counter() - began < 5
     assert isinstance(caught.value, TimeoutError)
     assert isinstance(caught.value, EventFailed)
     assert HANGS == caught.value.address
     assert {"pipeline": 1, "before": 1, "hangs": 1} == executions
-    assert StateStatus.FAILED is hf.show("t").header.status
-    assert [("started", 1), ("failed", 1)] == statuses(hf, "t", HANGS)
-    error = hf.history("t")[HANGS].error
+    assert StateStatus.FAILED is client.show("t").header.status
+    assert [("started", 1), ("failed", 1)] == statuses(client, "t", HANGS)
+    error = client.history("t")[HANGS].error
     assert error is not None
     assert error.type_name.endswith("EventTimedOut")
 
 
-def test_what_took_too_long_is_tried_again_when_the_run_is_run_again(hf: Holdfast) -> None:
+def test_what_took_too_long_is_tried_again_when_the_run_is_run_again(client: Limpet) -> None:
     with pytest.raises(EventTimedOut):
-        hf.run_sync(pipeline, state_id="t")
+        client.run_sync(pipeline, state_id="t")
     switch["hang"] = False
-    assert ["before", "hangs", "after"] == hf.run_sync(pipeline, state_id="t")
+    assert ["before", "hangs", "after"] == client.run_sync(pipeline, state_id="t")
     assert {"pipeline": 2, "before": 1, "hangs": 2, "after": 1} == executions
 
 
-def test_a_call_that_is_quick_enough_knows_nothing_of_its_limit(hf: Holdfast) -> None:
+def test_a_call_that_is_quick_enough_knows_nothing_of_its_limit(client: Limpet) -> None:
     switch["hang"] = False
-    assert ["before", "hangs", "after"] == hf.run_sync(pipeline, state_id="t")
-    assert [("started", 1), ("completed", 1)] == statuses(hf, "t", HANGS)
+    assert ["before", "hangs", "after"] == client.run_sync(pipeline, state_id="t")
+    assert [("started", 1), ("completed", 1)] == statuses(client, "t", HANGS)
 
 
 @pytest.mark.parametrize("declare", [tool, llm, agent])
@@ -156,9 +156,9 @@ def test_every_kind_of_actor_can_be_limited(declare: Any) -> None:
         await limited()
 
     with pytest.raises(EventTimedOut, match="calls::limited"):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     with pytest.raises(EventTimedOut, match="limited"):
-        Holdfast("memory://").run_sync(limited)
+        Limpet("memory://").run_sync(limited)
 
 
 @pytest.mark.parametrize("kind", [Tool, LLM, Agent])
@@ -182,7 +182,7 @@ def test_one_call_can_be_given_another_limit() -> None:
         await unlimited.options(timeout_s=A_MOMENT_S)()
 
     with pytest.raises(EventTimedOut):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
 
 
 def test_a_handler_that_is_cut_off_cleans_up_before_its_caller_goes_on() -> None:
@@ -206,7 +206,7 @@ def test_a_handler_that_is_cut_off_cleans_up_before_its_caller_goes_on() -> None
         except TimeoutError:
             told.append("caught")
 
-    Holdfast("memory://").run_sync(calls)
+    Limpet("memory://").run_sync(calls)
     assert ["cancelled", "cleaned up", "caught"] == told
 
 
@@ -224,7 +224,7 @@ def test_a_limited_handler_sees_the_context_of_its_caller() -> None:
         asked_by.set("kelp")
         return [await limited(), await plain()]
 
-    assert ["kelp", "kelp"] == Holdfast("memory://").run_sync(calls)
+    assert ["kelp", "kelp"] == Limpet("memory://").run_sync(calls)
 
 
 def test_what_a_handler_raises_instead_of_its_cancellation_is_the_cause() -> None:
@@ -240,7 +240,7 @@ def test_what_a_handler_raises_instead_of_its_cancellation_is_the_cause() -> Non
         await translates()
 
     with pytest.raises(EventTimedOut) as caught:
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert "was cut off" == str(caught.value.__cause__)
 
 
@@ -255,20 +255,20 @@ def test_a_timeout_that_a_handler_makes_itself_stays_its_own() -> None:
         await times_itself()
 
     with pytest.raises(TimeoutError) as caught:
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert TimeoutError is type(caught.value)
 
 
-def test_only_the_branch_that_takes_too_long_is_cut_off(hf: Holdfast) -> None:
+def test_only_the_branch_that_takes_too_long_is_cut_off(client: Limpet) -> None:
     @agent
     async def gathers() -> list[object]:
         return list(await asyncio.gather(hangs("left"), step("right"), return_exceptions=True))
 
-    left, right = hf.run_sync(gathers)
+    left, right = client.run_sync(gathers)
     assert (EventTimedOut, "right") == (type(left), right)
 
 
-def test_a_caught_timeout_is_replayed_as_the_same_exception(hf: Holdfast) -> None:
+def test_a_caught_timeout_is_replayed_as_the_same_exception(client: Limpet) -> None:
     @agent
     async def catches() -> str:
         try:
@@ -285,9 +285,9 @@ def test_a_caught_timeout_is_replayed_as_the_same_exception(hf: Holdfast) -> Non
             raise LookupError
 
     with pytest.raises(LookupError):
-        hf.run_sync(catches, state_id="t")
+        client.run_sync(catches, state_id="t")
     switch["hang"] = False
-    assert "catches::hangs::tool_call" == hf.run_sync(catches, state_id="t")
+    assert "catches::hangs::tool_call" == client.run_sync(catches, state_id="t")
     assert 1 == executions["hangs"]
 
 
@@ -304,22 +304,22 @@ def hangs_at_first(**options: Any) -> Any:
     return tool(name="at_first", **options)(at_first)
 
 
-def test_an_attempt_that_took_too_long_is_tried_again_as_the_configuration_says(hf: Holdfast) -> None:
+def test_an_attempt_that_took_too_long_is_tried_again_as_the_configuration_says(client: Limpet) -> None:
     limited = hangs_at_first(timeout_s=A_MOMENT_S, retry_config=AT_ONCE)
 
     @agent
     async def calls() -> str:
         return await limited()
 
-    assert "in time" == hf.run_sync(calls, state_id="t")
+    assert "in time" == client.run_sync(calls, state_id="t")
     address = "calls::at_first::tool_call"
     assert [
         *[("started", 1), ("failed", 1), ("retrying", 1)],
         *[("started", 2), ("failed", 2), ("retrying", 2)],
         *[("started", 3), ("completed", 3)],
-    ] == statuses(hf, "t", address)
+    ] == statuses(client, "t", address)
     assert {"EventTimedOut": 2} == {
-        name.rpartition(".")[2]: count for name, count in hf.history("t").retry_statistics().errors_by_type.items()
+        name.rpartition(".")[2]: count for name, count in client.history("t").retry_statistics().errors_by_type.items()
     }
 
 
@@ -330,7 +330,7 @@ def test_an_attempt_that_took_too_long_is_tried_again_where_nothing_is_configure
     async def calls() -> str:
         return await limited()
 
-    assert "in time" == Holdfast("memory://").run_sync(calls)
+    assert "in time" == Limpet("memory://").run_sync(calls)
     assert 2 == len(clock.waits)
 
 
@@ -344,11 +344,11 @@ def test_an_attempt_that_took_too_long_is_not_tried_again_where_that_is_excluded
         return await limited()
 
     with pytest.raises(EventTimedOut):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert 1 == executions["at first"]
 
 
-def test_what_completed_inside_an_attempt_that_took_too_long_is_replayed_in_the_next(hf: Holdfast) -> None:
+def test_what_completed_inside_an_attempt_that_took_too_long_is_replayed_in_the_next(client: Limpet) -> None:
     @agent(timeout_s=LONG_ENOUGH_S, retry_config=RetryConfig(2, initial_delay=0))
     async def limited() -> list[str]:
         executions["limited"] += 1
@@ -368,10 +368,10 @@ def test_what_completed_inside_an_attempt_that_took_too_long_is_replayed_in_the_
     async def calls() -> list[str]:
         return await limited()
 
-    assert ["first", "slow"] == hf.run_sync(calls, state_id="t")
+    assert ["first", "slow"] == client.run_sync(calls, state_id="t")
     assert {"limited": 2, "first": 1, "slow": 2} == executions
     assert [("started", 1), ("cancelled", 1), ("started", 1), ("completed", 1)] == statuses(
-        hf, "t", "calls::limited::slow::tool_call"
+        client, "t", "calls::limited::slow::tool_call"
     )
 
 
@@ -397,7 +397,7 @@ def test_tasks_that_a_handler_has_left_running_are_ended_with_it() -> None:
             return list(ended)
         return []
 
-    assert ["beside"] == Holdfast("memory://").run_sync(calls)
+    assert ["beside"] == Limpet("memory://").run_sync(calls)
 
 
 # A call as a whole.
@@ -415,7 +415,7 @@ def test_all_attempts_together_have_only_so_much_time() -> None:
 
     began = time.perf_counter()
     with pytest.raises(EventTimedOut):
-        Holdfast("memory://").run_sync(calls, state_id="t")
+        Limpet("memory://").run_sync(calls, state_id="t")
     assert time.perf_counter() - began < 0.9
     assert 1 <= executions["limited"] <= 6
 
@@ -431,7 +431,7 @@ def test_a_call_whose_time_is_over_as_a_whole_is_not_tried_again(clock: Turned) 
         await limited()
 
     with pytest.raises(EventTimedOut, match="calls::limited"):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert [] == clock.waits
     assert 1 == executions["limited"]
 
@@ -451,7 +451,7 @@ def test_a_wait_that_would_end_behind_the_time_of_the_whole_is_not_begun(limit: 
         await limited()
 
     with pytest.raises(ConnectionError, match="down"):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert [10.0, 10.0] == clock.waits
     assert [1, 2, 3] == seen
 
@@ -486,7 +486,7 @@ def test_a_crash_while_waiting_keeps_what_was_spent_of_the_time_of_the_whole(
     _crashed(calls, reopen(), 1 + dies_behind)
     clock.turn(1000.0)
     with pytest.raises(ConnectionError, match="down"):
-        Holdfast(reopen()).run_sync(calls, state_id="t")
+        Limpet(reopen()).run_sync(calls, state_id="t")
     assert [1, 2, 3] == seen
 
 
@@ -511,7 +511,7 @@ def test_a_stop_while_waiting_keeps_what_was_spent_of_the_time_of_the_whole(
     _stopped(calls, reopen(), lambda: len(clock.waits) == 2)
     clock.turn(passed_s)
     with pytest.raises(ConnectionError, match="down"):
-        Holdfast(reopen()).run_sync(calls, state_id="t")
+        Limpet(reopen()).run_sync(calls, state_id="t")
     assert [1, 2, 3] == seen
 
 
@@ -536,7 +536,7 @@ def test_a_crash_inside_a_later_attempt_keeps_what_was_spent_of_the_time_of_the_
     _crashed(calls, reopen(), 4)
     assert [1, 2] == seen
     with pytest.raises(ConnectionError, match="down"):
-        Holdfast(reopen(), on_drift="ignore").run_sync(calls, state_id="t")
+        Limpet(reopen(), on_drift="ignore").run_sync(calls, state_id="t")
     assert [1, 2, 2, 3] == seen
 
 
@@ -559,7 +559,7 @@ def test_a_run_that_is_stopped_inside_a_later_attempt_keeps_what_was_spent_of_th
 
     _stopped(calls, reopen(), lambda: len(seen) == 2)
     with pytest.raises(ConnectionError, match="down"):
-        Holdfast(reopen()).run_sync(calls, state_id="t")
+        Limpet(reopen()).run_sync(calls, state_id="t")
     assert [1, 2, 2, 3] == seen
 
 
@@ -567,7 +567,7 @@ def _stopped(actor: Any, backend: StateBackend, has_come_so_far: Callable[[], bo
     """Cancel a run when it has come so far."""
 
     async def main() -> None:
-        run = asyncio.create_task(Holdfast(backend).run(actor, state_id="t"))
+        run = asyncio.create_task(Limpet(backend).run(actor, state_id="t"))
         while not has_come_so_far():
             await asyncio.sleep(0)
         run.cancel()
@@ -575,12 +575,12 @@ def _stopped(actor: Any, backend: StateBackend, has_come_so_far: Callable[[], bo
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(main())
-    assert StateStatus.INTERRUPTED is Holdfast(backend).show("t").header.status
+    assert StateStatus.INTERRUPTED is Limpet(backend).show("t").header.status
 
 
 def _crashed(actor: Any, backend: StateBackend, stop_at: int) -> None:
     with pytest.raises(SimulatedCrash):
-        Holdfast(CrashingBackend(backend, stop_at=stop_at, when="after")).run_sync(actor, state_id="t")
+        Limpet(CrashingBackend(backend, stop_at=stop_at, when="after")).run_sync(actor, state_id="t")
     gc.collect()
 
 
@@ -685,22 +685,22 @@ def test_a_handler_that_was_given_up_cannot_write_to_the_state_of_a_run_that_has
         except TimeoutError:
             return "gave up"
 
-    async def main(hf: Holdfast) -> None:
-        assert "gave up" == await hf.run(catches, state_id="t")
-        before = hf.show("t").header
+    async def main(client: Limpet) -> None:
+        assert "gave up" == await client.run(catches, state_id="t")
+        before = client.show("t").header
         await given_up.let_go()
-        assert before == hf.show("t").header
+        assert before == client.show("t").header
 
-    hf = Holdfast(reopen())
-    asyncio.run(main(hf))
-    assert (StateStatus.COMPLETED, None) == (hf.show("t").header.status, hf.show("t").header.holder)
+    client = Limpet(reopen())
+    asyncio.run(main(client))
+    assert (StateStatus.COMPLETED, None) == (client.show("t").header.status, client.show("t").header.holder)
     assert 0 == executions["late"]
     assert 3 == len(given_up.refusals)
 
 
 @pytest.mark.parametrize("kind", ["ignoring", "plain"])
 def test_what_a_given_up_attempt_gives_does_not_disturb_the_next_one(
-    kind: str, given_up: GivenUp, hf: Holdfast
+    kind: str, given_up: GivenUp, client: Limpet
 ) -> None:
     config = RetryConfig(2, initial_delay=0)
     limited = Tool(name="given_up", handler=getattr(given_up, kind), timeout_s=LONG_ENOUGH_S, retry_config=config)
@@ -711,14 +711,14 @@ def test_what_a_given_up_attempt_gives_does_not_disturb_the_next_one(
         await given_up.let_go()
         return found
 
-    assert "in time" == hf.run_sync(calls, state_id="t")
+    assert "in time" == client.run_sync(calls, state_id="t")
     address = "calls::given_up::tool_call"
     assert [
         *[("started", 1), ("failed", 1), ("retrying", 1)],
         *[("started", 2), ("completed", 2)],
-    ] == statuses(hf, "t", address)
-    assert "in time" == hf.history("t").get_event_result(address)
-    assert ["calls::agent_call", address] == hf.history("t").addresses()
+    ] == statuses(client, "t", address)
+    assert "in time" == client.history("t").get_event_result(address)
+    assert ["calls::agent_call", address] == client.history("t").addresses()
 
 
 def test_a_program_does_not_wait_for_a_handler_that_ignores_its_cancellation(
@@ -741,7 +741,7 @@ def test_a_program_does_not_wait_for_a_handler_that_ignores_its_cancellation(
         return "in time"
 
     began = time.perf_counter()
-    assert "gave up" == Holdfast("memory://").run_sync(catches)
+    assert "gave up" == Limpet("memory://").run_sync(catches)
     assert time.perf_counter() - began < 10
     assert 1 <= executions["ignored"]
     (told,) = [told for told in caplog.records if told.name == LOG]
@@ -759,13 +759,13 @@ def test_a_plain_function_that_is_given_up_is_reported(given_up: GivenUp, caplog
 
     began = time.perf_counter()
     with pytest.raises(EventTimedOut):
-        Holdfast("memory://").run_sync(calls)
+        Limpet("memory://").run_sync(calls)
     assert time.perf_counter() - began < 5
     (told,) = [told for told in caplog.records if told.name == LOG]
     assert "GivenUp.plain was given up, and goes on in its thread" in told.message
 
 
-def test_a_call_that_a_plain_function_was_waiting_for_ends_with_it(hf: Holdfast) -> None:
+def test_a_call_that_a_plain_function_was_waiting_for_ends_with_it(client: Limpet) -> None:
     has_ended = threading.Event()
 
     @tool
@@ -788,9 +788,9 @@ def test_a_call_that_a_plain_function_was_waiting_for_ends_with_it(hf: Holdfast)
             return await asyncio.to_thread(has_ended.wait, 60)
         return False
 
-    assert hf.run_sync(calls, state_id="t")
+    assert client.run_sync(calls, state_id="t")
     assert 1 == executions["inner"]
-    assert not hf.history("t").has_completed_event("calls::waits::inner::tool_call")
+    assert not client.history("t").has_completed_event("calls::waits::inner::tool_call")
 
 
 class Stubborn:
@@ -816,7 +816,7 @@ class Stubborn:
         await self.has_ended.wait()
 
 
-def test_what_is_called_from_deep_inside_a_call_that_was_given_up_is_not_executed(hf: Holdfast) -> None:
+def test_what_is_called_from_deep_inside_a_call_that_was_given_up_is_not_executed(client: Limpet) -> None:
     @tool
     async def inner() -> None:
         await switch["stubborn"].ignore()
@@ -834,12 +834,12 @@ def test_what_is_called_from_deep_inside_a_call_that_was_given_up_is_not_execute
             await switch["stubborn"].let_go()
         return "gave up"
 
-    assert "gave up" == hf.run_sync(catches, state_id="t")
+    assert "gave up" == client.run_sync(catches, state_id="t")
     assert 1 <= executions["ignored"]
     assert 0 == executions["late"], "what nobody records must not be done"
 
 
-def test_what_a_branch_of_an_attempt_that_was_followed_by_another_still_calls_is_not_executed(hf: Holdfast) -> None:
+def test_what_a_branch_of_an_attempt_that_was_followed_by_another_still_calls_is_not_executed(client: Limpet) -> None:
     @tool(retry_config=OFF)
     async def stubborn() -> str:
         executions["stubborn"] += 1
@@ -865,13 +865,13 @@ def test_what_a_branch_of_an_attempt_that_was_followed_by_another_still_calls_is
         await switch["stubborn"].let_go()
         return found
 
-    assert ["second", "mended"] == hf.run_sync(calls, state_id="t")
+    assert ["second", "mended"] == client.run_sync(calls, state_id="t")
     assert Counter(stubborn=2, breaks=2, ignored=1) == executions
 
 
 LEAVING = """
 import asyncio, logging, sys
-from holdfast import Holdfast, RetryConfig, agent, tool
+from limpet import Limpet, RetryConfig, agent, tool
 
 logging.basicConfig(stream=sys.stdout, format="%(name)s: %(message)s")
 
@@ -906,7 +906,7 @@ async def pipeline(name):
     return "went on"
 
 tasks = []
-print(Holdfast("memory://").run_sync(pipeline, sys.argv[1]))
+print(Limpet("memory://").run_sync(pipeline, sys.argv[1]))
 """
 
 
@@ -925,28 +925,28 @@ def test_a_program_does_not_wait_for_a_task_that_an_attempt_has_left_running_and
 # A run as a whole.
 
 
-def test_a_run_whose_time_is_over_is_stopped_and_can_be_taken_up(hf: Holdfast) -> None:
+def test_a_run_whose_time_is_over_is_stopped_and_can_be_taken_up(client: Limpet) -> None:
     @agent
     async def unlimited() -> list[str]:
         executions["unlimited"] += 1
         return [await step("before"), await hangs.options(timeout_s=60)("hangs"), await step("after")]
 
     with pytest.raises(ExecutionInterrupted, match=r"0\.3 s that it was given are over") as caught:
-        asyncio.run(hf.run(unlimited, state_id="t", timeout_s=LONG_ENOUGH_S))
+        asyncio.run(client.run(unlimited, state_id="t", timeout_s=LONG_ENOUGH_S))
     assert ("t", "timeout") == (caught.value.state_id, caught.value.reason)
-    header = hf.show("t").header
+    header = client.show("t").header
     assert (StateStatus.INTERRUPTED, None) == (header.status, header.holder)
     assert "timeout" == header.metadata.stopped["reason"]
     assert time.time() == pytest.approx(header.metadata.stopped["at"], abs=5)
-    assert ("interrupted", 1) == statuses(hf, "t", "unlimited::hangs::tool_call")[-1]
+    assert ("interrupted", 1) == statuses(client, "t", "unlimited::hangs::tool_call")[-1]
     switch["hang"] = False
-    assert ["before", "hangs", "after"] == hf.run_sync(unlimited, state_id="t")
+    assert ["before", "hangs", "after"] == client.run_sync(unlimited, state_id="t")
     assert {"unlimited": 2, "before": 1, "hangs": 2, "after": 1} == executions
-    header = hf.show("t").header
+    header = client.show("t").header
     assert (StateStatus.COMPLETED, {}) == (header.status, header.metadata.stopped)
 
 
-def test_a_run_stops_at_its_deadline(hf: Holdfast) -> None:
+def test_a_run_stops_at_its_deadline(client: Limpet) -> None:
     @agent
     async def unlimited() -> str:
         executions["unlimited"] += 1
@@ -954,14 +954,14 @@ def test_a_run_stops_at_its_deadline(hf: Holdfast) -> None:
 
     deadline = datetime.now(UTC) + timedelta(seconds=LONG_ENOUGH_S)
     with pytest.raises(ExecutionInterrupted) as caught:
-        asyncio.run(hf.run(unlimited, state_id="t", deadline=deadline))
+        asyncio.run(client.run(unlimited, state_id="t", deadline=deadline))
     assert "timeout" == caught.value.reason
     assert datetime.now(UTC) >= deadline
     with pytest.raises(ExecutionInterrupted):
-        asyncio.run(hf.resume("t", agent=unlimited, deadline=deadline))
+        asyncio.run(client.resume("t", agent=unlimited, deadline=deadline))
     assert {"unlimited": 1, "hangs": 1} == executions, "nothing is executed behind the deadline"
     switch["hang"] = False
-    assert "hangs" == asyncio.run(hf.resume("t", agent=unlimited, deadline=datetime.now(UTC) + timedelta(hours=1)))
+    assert "hangs" == asyncio.run(client.resume("t", agent=unlimited, deadline=datetime.now(UTC) + timedelta(hours=1)))
 
 
 def test_whichever_of_the_two_is_earlier_counts() -> None:
@@ -974,10 +974,10 @@ def test_whichever_of_the_two_is_earlier_counts() -> None:
         {"timeout_s": 3600.0, "deadline": datetime.now(UTC) + timedelta(seconds=A_MOMENT_S)},
     ):
         with pytest.raises(ExecutionInterrupted):
-            Holdfast("memory://").run_sync(unlimited, **limits)
+            Limpet("memory://").run_sync(unlimited, **limits)
 
 
-def test_code_that_swallows_everything_does_not_outlive_the_time_of_its_run(hf: Holdfast) -> None:
+def test_code_that_swallows_everything_does_not_outlive_the_time_of_its_run(client: Limpet) -> None:
     @agent
     async def swallows() -> str:
         executions["swallows"] += 1
@@ -991,11 +991,11 @@ def test_code_that_swallows_everything_does_not_outlive_the_time_of_its_run(hf: 
                     return "went on"
 
     with pytest.raises(ExecutionInterrupted):
-        asyncio.run(hf.run(swallows, state_id="t", timeout_s=LONG_ENOUGH_S))
-    assert StateStatus.INTERRUPTED is hf.show("t").header.status
+        asyncio.run(client.run(swallows, state_id="t", timeout_s=LONG_ENOUGH_S))
+    assert StateStatus.INTERRUPTED is client.show("t").header.status
     switch["hang"] = False
     executions["swallowed"] = 0
-    assert "went on" == hf.run_sync(swallows, state_id="t")
+    assert "went on" == client.run_sync(swallows, state_id="t")
 
 
 def test_a_run_whose_time_is_over_does_not_wait_for_a_plain_function(
@@ -1007,24 +1007,24 @@ def test_a_run_whose_time_is_over_does_not_wait_for_a_plain_function(
     async def calls() -> str:
         return await blocking("kelp")
 
-    async def main(hf: Holdfast) -> None:
+    async def main(client: Limpet) -> None:
         with pytest.raises(ExecutionInterrupted):
-            await hf.run(calls, state_id="t", timeout_s=LONG_ENOUGH_S)
-        before = hf.show("t").header
+            await client.run(calls, state_id="t", timeout_s=LONG_ENOUGH_S)
+        before = client.show("t").header
         await given_up.let_go()
-        assert before == hf.show("t").header
+        assert before == client.show("t").header
 
     began = time.perf_counter()
-    asyncio.run(main(Holdfast(reopen())))
+    asyncio.run(main(Limpet(reopen())))
     assert time.perf_counter() - began < 5
     assert 0 == executions["late"]
     assert 3 == len(given_up.refusals)
-    assert "in time" == Holdfast(reopen()).run_sync(calls, state_id="t")
+    assert "in time" == Limpet(reopen()).run_sync(calls, state_id="t")
 
 
-def test_a_run_that_ends_in_time_is_not_stopped_later(hf: Holdfast) -> None:
+def test_a_run_that_ends_in_time_is_not_stopped_later(client: Limpet) -> None:
     async def main() -> None:
-        assert "kelp" == await hf.run(quick, state_id="t", timeout_s=LONG_ENOUGH_S)
+        assert "kelp" == await client.run(quick, state_id="t", timeout_s=LONG_ENOUGH_S)
         await asyncio.sleep(LONG_ENOUGH_S * 1.1)
 
     @agent
@@ -1032,7 +1032,7 @@ def test_a_run_that_ends_in_time_is_not_stopped_later(hf: Holdfast) -> None:
         return await step("kelp")
 
     asyncio.run(main())
-    assert (StateStatus.COMPLETED, {}) == (hf.show("t").header.status, hf.show("t").header.metadata.stopped)
+    assert (StateStatus.COMPLETED, {}) == (client.show("t").header.status, client.show("t").header.metadata.stopped)
 
 
 # A state in the explicit form.
@@ -1086,7 +1086,7 @@ def test_the_time_of_a_state_can_be_taken_back() -> None:
     assert "kelp" == asyncio.run(main(ExecutionState()))
 
 
-def test_a_handler_can_give_its_run_a_time(hf: Holdfast) -> None:
+def test_a_handler_can_give_its_run_a_time(client: Limpet) -> None:
     async def handler(data: str, context: Any, state: ExecutionState) -> str:
         state.set_timeout(A_MOMENT_S)
         return data
@@ -1099,8 +1099,8 @@ def test_a_handler_can_give_its_run_a_time(hf: Holdfast) -> None:
         return await hangs.options(timeout_s=60)("hangs")
 
     with pytest.raises(ExecutionInterrupted):
-        hf.run_sync(calls, state_id="t")
-    assert ExecutionStatus.COMPLETED is hf.history("t")["calls::limits::tool_call"].status
+        client.run_sync(calls, state_id="t")
+    assert ExecutionStatus.COMPLETED is client.history("t")["calls::limits::tool_call"].status
 
 
 def test_a_result_that_is_there_when_the_time_is_over_is_kept(reopen: Callable[[], StateBackend]) -> None:
@@ -1127,13 +1127,13 @@ def test_a_result_that_is_there_when_the_time_of_a_run_is_over_is_kept(reopen: C
         return await hangs.options(timeout_s=60)("hangs")
 
     with pytest.raises(ExecutionInterrupted):
-        asyncio.run(Holdfast(reopen()).run(calls, state_id="t", timeout_s=LONG_ENOUGH_S))
+        asyncio.run(Limpet(reopen()).run(calls, state_id="t", timeout_s=LONG_ENOUGH_S))
     switch["hang"] = False
-    assert "hangs" == Holdfast(reopen()).run_sync(calls, state_id="t")
+    assert "hangs" == Limpet(reopen()).run_sync(calls, state_id="t")
     assert 1 == executions["blocks"]
 
 
-def test_an_attempt_that_does_not_let_go_of_the_loop_keeps_its_result_although_it_is_late(hf: Holdfast) -> None:
+def test_an_attempt_that_does_not_let_go_of_the_loop_keeps_its_result_although_it_is_late(client: Limpet) -> None:
     @tool(timeout_s=A_MOMENT_S, retry_config=OFF)
     async def computes() -> str:
         executions["computes"] += 1
@@ -1144,7 +1144,7 @@ def test_an_attempt_that_does_not_let_go_of_the_loop_keeps_its_result_although_i
     async def calls() -> str:
         return await computes()
 
-    assert "late" == hf.run_sync(calls)
+    assert "late" == client.run_sync(calls)
 
 
 # What cannot be.
@@ -1168,7 +1168,7 @@ def test_a_limit_of_an_actor_is_a_time(option: str, wrong: object) -> None:
 def test_a_limit_of_a_run_is_a_time(wrong: Any) -> None:
     backend = MemoryStateBackend()
     with pytest.raises(UsageError, match="Give a number, more than 0"):
-        Holdfast(backend).run_sync(pipeline, timeout_s=wrong)
+        Limpet(backend).run_sync(pipeline, timeout_s=wrong)
     with pytest.raises(UsageError, match="Give a number, more than 0"):
         ExecutionState(state_backend=backend).set_timeout(wrong)
     assert [] == backend.list_states()
@@ -1178,7 +1178,7 @@ def test_a_limit_of_a_run_is_a_time(wrong: Any) -> None:
 def test_a_deadline_is_a_datetime_with_a_time_zone(wrong: Any) -> None:
     backend = MemoryStateBackend()
     with pytest.raises(UsageError, match="Give a datetime with a time zone"):
-        Holdfast(backend).run_sync(pipeline, deadline=wrong)
+        Limpet(backend).run_sync(pipeline, deadline=wrong)
     assert [] == backend.list_states()
 
 
@@ -1186,7 +1186,7 @@ def test_a_deadline_may_be_the_end_of_all_times() -> None:
     switch["hang"] = False
     west = timezone(timedelta(hours=-1))
     for deadline in (datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=west)):
-        assert 3 == len(Holdfast("memory://").run_sync(pipeline, deadline=deadline))
+        assert 3 == len(Limpet("memory://").run_sync(pipeline, deadline=deadline))
 
 
 def test_outside_a_run_nothing_is_limited() -> None:

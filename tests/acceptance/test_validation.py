@@ -17,13 +17,13 @@ import polars as pl
 import pytest
 from pydantic import BaseModel
 
-from holdfast import (
+from limpet import (
     AgentNotFound,
     Checked,
     DeterminismLevel,
     ExecutionEvent,
     ExecutionState,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     NotChecked,
     Outcome,
@@ -115,27 +115,27 @@ async def reads() -> list[Any]:
     return [book, await count(book)]
 
 
-def validated(hf: Holdfast, state_id: str, **options: Any) -> ValidationReport:
-    report = asyncio.run(hf.validate(state_id, **options))[state_id]
+def validated(client: Limpet, state_id: str, **options: Any) -> ValidationReport:
+    report = asyncio.run(client.validate(state_id, **options))[state_id]
     assert isinstance(report, ValidationReport)
     return report
 
 
 def test_a_deterministic_pipeline_of_all_kinds_of_results_reports_nothing(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
-    hf.run_sync(gives_all, state_id="x")
-    report = validated(hf, "x")
+    client = Limpet(backend)
+    client.run_sync(gives_all, state_id="x")
+    report = validated(client, "x")
     assert report.is_ok, str(report)
     assert ([], [], []) == (report.mismatches, report.missing, report.extra)
-    assert [*(a for a in hf.history("x").addresses()[1:]), "gives_all::agent_call"] == report.matched
+    assert [*(a for a in client.history("x").addresses()[1:]), "gives_all::agent_call"] == report.matched
     assert {2} == set(executions.values())
 
 
 def test_a_different_answer_is_reported_with_its_address_and_place(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
-    hf.run_sync(reads, state_id="x")
+    client = Limpet(backend)
+    client.run_sync(reads, state_id="x")
     switch["title"] = "other"
-    checked = asyncio.run(hf.validate("x"))
+    checked = asyncio.run(client.validate("x"))
     first = checked.mismatches[0]
     assert ("reads::read_book::tool_call", "x") == (first.address, first.state_id)
     assert ["result.pages[1].title: 'two' -> 'other'"] == [str(each) for each in first.differences]
@@ -150,30 +150,34 @@ def test_a_different_answer_is_reported_with_its_address_and_place(backend: Stat
 
 
 def test_the_journal_is_never_touched(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
-    hf.run_sync(reads, state_id="x")
-    before = backend.read("x"), backend.find_state("x"), [state.state_id for state in hf.list_states()]
-    artifacts = hf.artifacts
+    client = Limpet(backend)
+    client.run_sync(reads, state_id="x")
+    before = backend.read("x"), backend.find_state("x"), [state.state_id for state in client.list_states()]
+    artifacts = client.artifacts
     assert artifacts is not None
     stored = artifacts.list_artifacts()
     for title in ("two", "other"):
         switch["title"] = title
-        validated(hf, "x")
-        assert before == (backend.read("x"), backend.find_state("x"), [state.state_id for state in hf.list_states()])
+        validated(client, "x")
+        assert before == (
+            backend.read("x"),
+            backend.find_state("x"),
+            [state.state_id for state in client.list_states()],
+        )
         assert stored == artifacts.list_artifacts()
 
 
 def test_a_large_result_that_differs_and_is_handed_on_is_told_and_not_stored(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     switch["title"] = "kelp " * 20_000
-    hf.run_sync(reads, state_id="x")
-    assert validated(hf, "x").is_ok
-    artifacts = hf.artifacts
+    client.run_sync(reads, state_id="x")
+    assert validated(client, "x").is_ok
+    artifacts = client.artifacts
     assert artifacts is not None
     stored = artifacts.list_artifacts()
     for title in ("kelp " * 20_001, "small"):
         switch["title"] = title
-        report = validated(hf, "x")
+        report = validated(client, "x")
         assert ["result.pages[1].title", "input[0].pages[1].title", "result[0].pages[1].title"] == [
             mismatch.differences[0].place.partition(" ")[0] for mismatch in report.mismatches
         ]
@@ -181,23 +185,23 @@ def test_a_large_result_that_differs_and_is_handed_on_is_told_and_not_stored(bac
 
 
 def test_a_run_that_is_held_by_another_can_be_validated(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
+    client = Limpet(backend)
 
     @agent
     async def validates_itself() -> list[int]:
         found = [await count(Book([]))]
         if not switch.get("inside"):
             switch["inside"] = True
-            switch["report"] = (await hf.validate("x", agent=validates_itself))["x"]
+            switch["report"] = (await client.validate("x", agent=validates_itself))["x"]
         return [*found, await count(Book([]))]
 
-    hf.run_sync(validates_itself, state_id="x")
+    client.run_sync(validates_itself, state_id="x")
     assert ["validates_itself::count::tool_call"] == switch["report"].matched
     assert ["validates_itself::count#2::tool_call"] == switch["report"].extra
 
 
 def test_a_call_that_is_no_longer_made_is_missing_and_a_new_one_extra() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
 
     @agent
     async def changes() -> list[int]:
@@ -208,9 +212,9 @@ def test_a_call_that_is_no_longer_made_is_missing_and_a_new_one_extra() -> None:
             found.append(await count.options(key="new")(Book([])))
         return found
 
-    hf.run_sync(changes, state_id="x")
+    client.run_sync(changes, state_id="x")
     switch["old"] = False
-    report = validated(hf, "x", agent=changes)
+    report = validated(client, "x", agent=changes)
     assert ["changes::count[old]::tool_call"] == report.missing
     assert ["changes::count[new]::tool_call"] == report.extra
     assert ["changes::count::tool_call", "changes::agent_call"] == report.matched
@@ -250,28 +254,28 @@ def fails_with(message: str) -> Any:
 
 
 def test_failures_are_compared() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     catches = fails_with("gone")
-    hf.run_sync(catches, state_id="x")
-    assert validated(hf, "x", agent=catches).is_ok
+    client.run_sync(catches, state_id="x")
+    assert validated(client, "x", agent=catches).is_ok
     switch["message"] = "elsewhere"
-    (mismatch,) = validated(hf, "x", agent=catches).mismatches
+    (mismatch,) = validated(client, "x", agent=catches).mismatches
     assert ["error: gone -> elsewhere"] == [str(each) for each in mismatch.differences]
     switch["message"] = None
-    (mismatch,) = validated(hf, "x", agent=catches).mismatches
+    (mismatch,) = validated(client, "x", agent=catches).mismatches
     assert "outcome: LookupError: gone -> a result" == str(mismatch.differences[0])
 
 
 def test_a_result_that_became_a_failure_is_told_and_the_validation_ends_well() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(reads, state_id="x")
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(reads, state_id="x")
 
     def broken(book: Book) -> int:
         raise OSError("disk")
 
     original, count.function, count.is_plain = count.function, broken, True
     try:
-        report = validated(hf, "x")
+        report = validated(client, "x")
     finally:
         count.function, count.is_plain = original, False
     assert ["reads::count::tool_call", "reads::agent_call"] == [each.address for each in report.mismatches]
@@ -291,12 +295,12 @@ def measured(**options: Any) -> Any:
 
 
 def mismatches(first: Any, second: Any, **options: Any) -> list[str]:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     measures = measured(**options)
     switch["value"] = first
-    hf.run_sync(measures, state_id="x")
+    client.run_sync(measures, state_id="x")
     switch["value"] = second
-    return [str(each.differences[0]) for each in validated(hf, "x", agent=measures).mismatches]
+    return [str(each.differences[0]) for each in validated(client, "x", agent=measures).mismatches]
 
 
 def test_approximate_numbers_may_be_apart_by_the_tolerance() -> None:
@@ -336,7 +340,7 @@ def test_of_what_never_answers_alike_only_type_and_shape_count() -> None:
 
 
 def test_a_level_can_be_set_for_one_call() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
 
     @tool
     async def roll() -> float:
@@ -346,12 +350,12 @@ def test_a_level_can_be_set_for_one_call() -> None:
     async def rolls() -> float:
         return await roll.options(determinism=DeterminismLevel.NON_DETERMINISTIC)()
 
-    hf.run_sync(rolls, state_id="x")
-    assert validated(hf, "x", agent=rolls).is_ok
+    client.run_sync(rolls, state_id="x")
+    assert validated(client, "x", agent=rolls).is_ok
 
 
 def test_what_is_made_of_a_varying_result_is_not_reported() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
 
     @llm(determinism=DeterminismLevel.NON_DETERMINISTIC)
     async def model(prompt: str) -> str:
@@ -372,13 +376,13 @@ def test_what_is_made_of_a_varying_result_is_not_reported() -> None:
         answer = await model("question")
         return [before, await shout(answer), await inner(answer), await shout("fixed") + str(switch.get("off", ""))]
 
-    hf.run_sync(talks, state_id="x")
-    report = validated(hf, "x", agent=talks)
+    client.run_sync(talks, state_id="x")
+    report = validated(client, "x", agent=talks)
     assert report.is_ok, str(report)
 
 
 def test_what_does_not_depend_on_a_varying_result_is_still_held_to_it() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
 
     @tool(determinism=DeterminismLevel.NON_DETERMINISTIC)
     async def roll() -> float:
@@ -388,13 +392,13 @@ def test_what_does_not_depend_on_a_varying_result_is_still_held_to_it() -> None:
     async def rolls() -> list[Any]:
         return [await roll(), await count(Book([]))]
 
-    hf.run_sync(rolls, state_id="x")
+    client.run_sync(rolls, state_id="x")
     switch["off"] = 1
-    assert ["rolls::count::tool_call"] == [each.address for each in validated(hf, "x", agent=rolls).mismatches]
+    assert ["rolls::count::tool_call"] == [each.address for each in validated(client, "x", agent=rolls).mismatches]
 
 
 def test_unfinished_and_failed_runs_are_validated_as_far_as_they_went() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
 
     @agent
     async def stops() -> list[int]:
@@ -404,10 +408,10 @@ def test_unfinished_and_failed_runs_are_validated_as_far_as_they_went() -> None:
         return found
 
     with pytest.raises(OSError, match="full"):
-        hf.run_sync(stops, state_id="x")
-    assert validated(hf, "x", agent=stops).is_ok
+        client.run_sync(stops, state_id="x")
+    assert validated(client, "x", agent=stops).is_ok
     switch["stop"] = False
-    (mismatch,) = validated(hf, "x", agent=stops).mismatches
+    (mismatch,) = validated(client, "x", agent=stops).mismatches
     assert ("stops::agent_call", "outcome: OSError: full -> a result") == (
         mismatch.address,
         str(mismatch.differences[0]),
@@ -415,7 +419,7 @@ def test_unfinished_and_failed_runs_are_validated_as_far_as_they_went() -> None:
 
 
 def test_concurrent_runs_validate_well() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
 
     @agent
     async def spreads() -> list[Any]:
@@ -424,21 +428,21 @@ def test_concurrent_runs_validate_well() -> None:
 
         return list(await asyncio.gather(chain("texts"), chain("sets"), give("model")))
 
-    hf.run_sync(spreads, state_id="x")
+    client.run_sync(spreads, state_id="x")
     for _ in range(3):
-        report = validated(hf, "x", agent=spreads)
+        report = validated(client, "x", agent=spreads)
         assert report.is_ok, str(report)
 
 
 def test_only_the_current_timeline_is_compared() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(reads, state_id="x")
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(reads, state_id="x")
     switch["title"] = "new"
-    asyncio.run(hf.rerun("x"))
-    assert validated(hf, "x").is_ok
-    fork = hf.fork("x", "count")
-    asyncio.run(hf.resume(fork))
-    assert validated(hf, fork).is_ok
+    asyncio.run(client.rerun("x"))
+    assert validated(client, "x").is_ok
+    fork = client.fork("x", "count")
+    asyncio.run(client.resume(fork))
+    assert validated(client, fork).is_ok
 
 
 class Adds(Tool):
@@ -482,11 +486,11 @@ def test_the_explicit_form_reports_on_the_state(backend: StateBackend) -> None:
 
 
 def test_a_report_prints_well_and_has_an_exit_code() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    hf.run_sync(reads, state_id="x")
-    assert (0, "✓ x: 3 matched") == ((report := validated(hf, "x")).exit_code, str(report))
+    client = Limpet(MemoryStateBackend())
+    client.run_sync(reads, state_id="x")
+    assert (0, "✓ x: 3 matched") == ((report := validated(client, "x")).exit_code, str(report))
     switch["off"] = 5
-    assert 1 == (report := validated(hf, "x")).exit_code
+    assert 1 == (report := validated(client, "x")).exit_code
     assert [
         "✗ x: 1 matched, 2 mismatched",
         "    ≠ reads::count::tool_call",
@@ -497,17 +501,17 @@ def test_a_report_prints_well_and_has_an_exit_code() -> None:
 
 
 def test_many_states_are_validated_with_progress_and_a_summary() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     for number in range(3):
-        hf.run_sync(reads, state_id=f"x{number}")
+        client.run_sync(reads, state_id=f"x{number}")
     told: list[tuple[int, int, str]] = []
-    checked = asyncio.run(hf.validate(on_progress=lambda *progress: told.append(progress)))
+    checked = asyncio.run(client.validate(on_progress=lambda *progress: told.append(progress)))
     assert isinstance(checked, Checked)
     assert [(1, 3, "x2"), (2, 3, "x1"), (3, 3, "x0")] == told
     assert (True, 0, []) == (checked.is_ok, checked.exit_code, checked.failed)
     assert "3 states validated: 3 went through, 0 did not." == str(checked)
     switch["off"] = 1
-    checked = asyncio.run(hf.validate(["x0", *hf.list_states(limit=1)]))
+    checked = asyncio.run(client.validate(["x0", *client.list_states(limit=1)]))
     assert (1, ["x0", "x2"]) == (checked.exit_code, checked.failed)
     assert {"x0", "x2"} == {mismatch.state_id for mismatch in checked.mismatches}
     assert "2 states validated: 0 went through, 2 did not." == str(checked).splitlines()[-1]
@@ -520,16 +524,16 @@ def explicit(backend: StateBackend, state_id: str) -> None:
 
 
 def test_a_state_of_the_explicit_form_cannot_be_validated_from_outside(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
+    client = Limpet(backend)
     explicit(backend, "explicit")
     only_storage = ExecutionState(state_backend=backend, state_id="only-storage")
     only_storage.storage.set("a", 1)
     only_storage.save_checkpoint(StateStatus.PAUSED)
-    hf.run_sync(reads, state_id="run")
+    client.run_sync(reads, state_id="run")
     for state_id in ("explicit", "only-storage"):
         with pytest.raises(UsageError, match="explicit form"):
-            asyncio.run(hf.validate(state_id))
-    checked = asyncio.run(hf.validate())
+            asyncio.run(client.validate(state_id))
+    checked = asyncio.run(client.validate())
     assert isinstance(checked["explicit"], NotChecked)
     assert isinstance(checked["only-storage"], NotChecked)
     assert isinstance(checked["run"], ValidationReport)
@@ -538,28 +542,28 @@ def test_a_state_of_the_explicit_form_cannot_be_validated_from_outside(backend: 
 
 
 def test_a_state_whose_agent_is_not_found_is_told(backend: StateBackend) -> None:
-    hf = Holdfast(backend)
+    client = Limpet(backend)
 
     def leave_behind() -> None:
         @agent
         async def forgotten() -> int:
             return 1
 
-        hf.run_sync(forgotten, state_id="x")
+        client.run_sync(forgotten, state_id="x")
 
     leave_behind()
-    hf.run_sync(reads, state_id="y")
+    client.run_sync(reads, state_id="y")
     with pytest.raises(AgentNotFound, match="forgotten"):
-        asyncio.run(hf.validate("x"))
-    checked = asyncio.run(hf.validate(["x", "y"]))
+        asyncio.run(client.validate("x"))
+    checked = asyncio.run(client.validate(["x", "y"]))
     assert isinstance(checked["x"], NotChecked)
     assert ["x"] == checked.failed
     with pytest.raises(UnknownState):
-        asyncio.run(hf.validate("z"))
+        asyncio.run(client.validate("z"))
 
 
 def test_only_the_two_modes_that_record_nothing_check_states() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     with pytest.raises(UsageError, match="normal"):
-        asyncio.run(hf.validate([], mode=ReplayMode.NORMAL))
-    assert asyncio.run(hf.validate([])).is_ok
+        asyncio.run(client.validate([], mode=ReplayMode.NORMAL))
+    assert asyncio.run(client.validate([])).is_ok

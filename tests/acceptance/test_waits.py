@@ -13,7 +13,7 @@ import pytest
 from acceptance.turned_clock import Turned, turned_clock
 from crash.stores import opener
 
-from holdfast import (
+from limpet import (
     Awaiting,
     AwaitingAnswer,
     DeadlinePassed,
@@ -21,7 +21,7 @@ from holdfast import (
     EventRecord,
     ExecutionInterrupted,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     StateBackend,
     StateStatus,
@@ -69,22 +69,24 @@ async def rests(seconds: float) -> str:
     return await step("after")
 
 
-def records_of(hf: Holdfast, kind: str) -> list[EventRecord]:
+def records_of(client: Limpet, kind: str) -> list[EventRecord]:
     return [
-        record for record in hf.history("w") if isinstance(record, EventRecord) and record.address.endswith(f"::{kind}")
+        record
+        for record in client.history("w")
+        if isinstance(record, EventRecord) and record.address.endswith(f"::{kind}")
     ]
 
 
-def waits(hf: Holdfast, run: Any, *args: Any, **options: Any) -> Awaiting:
+def waits(client: Limpet, run: Any, *args: Any, **options: Any) -> Awaiting:
     with pytest.raises(Awaiting) as awaiting:
-        hf.run_sync(run, *args, state_id="w", **options)
+        client.run_sync(run, *args, state_id="w", **options)
     return awaiting.value
 
 
 def test_a_short_sleep_is_waited_for_in_memory(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    assert "after" == hf.run_sync(rests, 0.05, state_id="w")
-    waited, done = records_of(hf, "timer")
+    client = Limpet(reopen())
+    assert "after" == client.run_sync(rests, 0.05, state_id="w")
+    waited, done = records_of(client, "timer")
     assert (ExecutionStatus.AWAITING, ExecutionStatus.COMPLETED) == (waited.status, done.status)
     assert waited.details is not None
     assert done.at >= waited.details.due_at
@@ -93,26 +95,26 @@ def test_a_short_sleep_is_waited_for_in_memory(reopen: Callable[[], StateBackend
 def test_a_long_sleep_leaves_memory_and_its_end_is_recorded_once(
     reopen: Callable[[], StateBackend], clock: Turned
 ) -> None:
-    awaiting = waits(Holdfast(reopen()), rests, 3600.0)
+    awaiting = waits(Limpet(reopen()), rests, 3600.0)
     assert not isinstance(awaiting, AwaitingAnswer)
     assert "UTC" in str(awaiting)
-    hf = Holdfast(reopen())
-    (waited,) = records_of(hf, "timer")
-    assert StateStatus.AWAITING is hf.show("w").header.status
+    client = Limpet(reopen())
+    (waited,) = records_of(client, "timer")
+    assert StateStatus.AWAITING is client.show("w").header.status
     clock.turn(1800)
-    waits(Holdfast(reopen()), rests, 3600.0)
-    assert [waited] == records_of(hf, "timer")
+    waits(Limpet(reopen()), rests, 3600.0)
+    assert [waited] == records_of(client, "timer")
     clock.turn(1801)
-    assert "after" == Holdfast(reopen()).run_sync(rests, 3600.0, state_id="w")
+    assert "after" == Limpet(reopen()).run_sync(rests, 3600.0, state_id="w")
     assert {"before": 1, "after": 1} == executions
 
 
 def test_how_long_a_run_stays_for_a_time_can_be_said(clock: Turned) -> None:
-    hf = Holdfast(MemoryStateBackend())
-    waits(hf, rests, 0.5, patience_s=0)
-    assert "after" == hf.run_sync(rests, 0.5, state_id="w", patience_s=1)
+    client = Limpet(MemoryStateBackend())
+    waits(client, rests, 0.5, patience_s=0)
+    assert "after" == client.run_sync(rests, 0.5, state_id="w", patience_s=1)
     with pytest.raises(UsageError, match="patience"):
-        hf.run_sync(rests, 0.5, state_id="x", patience_s=-1)
+        client.run_sync(rests, 0.5, state_id="x", patience_s=-1)
 
 
 @agent
@@ -122,17 +124,17 @@ async def until() -> str:
 
 
 def test_a_moment_is_waited_for(clock: Turned) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     switch["moment"] = datetime.now(UTC) + timedelta(days=400)
-    waits(hf, until)
+    waits(client, until)
     clock.turn(400 * 86_400)
-    assert "there" == hf.run_sync(until, state_id="w")
-    assert "there" == hf.run_sync(until, state_id="past-is-over", on_drift="error")
+    assert "there" == client.run_sync(until, state_id="w")
+    assert "there" == client.run_sync(until, state_id="past-is-over", on_drift="error")
 
 
 def test_a_moment_in_the_past_is_over() -> None:
     switch["moment"] = datetime(2020, 1, 1, tzinfo=UTC)
-    assert "there" == Holdfast(MemoryStateBackend()).run_sync(until)
+    assert "there" == Limpet(MemoryStateBackend()).run_sync(until)
 
 
 @agent
@@ -145,12 +147,12 @@ async def both() -> Any:
 
 
 def test_a_run_stays_for_a_near_time_and_leaves_with_the_question_that_is_left() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    awaiting = waits(hf, both)
+    client = Limpet(MemoryStateBackend())
+    awaiting = waits(client, both)
     assert isinstance(awaiting, AwaitingAnswer)
     assert {"rested": 1} == executions
-    hf.answer("w", True)
-    assert [True, "rested"] == hf.run_sync(both, state_id="w")
+    client.answer("w", True)
+    assert [True, "rested"] == client.run_sync(both, state_id="w")
     assert {"rested": 1} == executions
 
 
@@ -161,7 +163,7 @@ def test_nobody_sleeps_for_what_is_no_time(duration: Any) -> None:
         await sleep(duration)
 
     with pytest.raises(UsageError, match="cannot sleep"):
-        Holdfast(MemoryStateBackend()).run_sync(badly)
+        Limpet(MemoryStateBackend()).run_sync(badly)
 
 
 @agent
@@ -170,28 +172,28 @@ async def receives(count: int) -> list[Any]:
 
 
 def test_messages_are_given_once_and_in_their_order_whenever_they_came(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    awaiting = waits(hf, receives, 3)
+    client = Limpet(reopen())
+    awaiting = waits(client, receives, 3)
     assert "a message about 'news'" in str(awaiting)
-    hf.send("w", "other", 0)
-    hf.send("w", "news", 1)
-    hf.send("w", "news", 2)
-    waits(Holdfast(reopen()), receives, 3)
-    hf.send("w", "news", 3, key="third")
-    hf.send("w", "news", 3, key="third")
-    assert [1, 2, 3] == Holdfast(reopen()).run_sync(receives, 3, state_id="w")
-    assert [1, 2, 3] == Holdfast(reopen()).run_sync(receives, 3, state_id="w")
+    client.send("w", "other", 0)
+    client.send("w", "news", 1)
+    client.send("w", "news", 2)
+    waits(Limpet(reopen()), receives, 3)
+    client.send("w", "news", 3, key="third")
+    client.send("w", "news", 3, key="third")
+    assert [1, 2, 3] == Limpet(reopen()).run_sync(receives, 3, state_id="w")
+    assert [1, 2, 3] == Limpet(reopen()).run_sync(receives, 3, state_id="w")
 
 
 def test_a_run_in_memory_gets_a_message_from_another_store_object(reopen: Callable[[], StateBackend]) -> None:
-    hf, elsewhere = Holdfast(reopen()), Holdfast(reopen())
+    client, elsewhere = Limpet(reopen()), Limpet(reopen())
 
     @agent
     async def stays() -> Any:
         return await asyncio.gather(wait_for_message("news", str), sleep(20))
 
     async def main() -> None:
-        running = asyncio.create_task(hf.run(stays, state_id="w"))
+        running = asyncio.create_task(client.run(stays, state_id="w"))
         while not elsewhere.backend.list_states():
             await asyncio.sleep(0.01)
         elsewhere.send("w", "news", "here")
@@ -205,12 +207,12 @@ def test_a_run_in_memory_gets_a_message_from_another_store_object(reopen: Callab
 
 
 def test_on_a_new_timeline_messages_are_given_again(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    waits(hf, receives, 2)
-    hf.send("w", "news", 1)
-    hf.send("w", "news", 2)
-    assert [1, 2] == hf.run_sync(receives, 2, state_id="w")
-    assert [1, 2] == asyncio.run(hf.rerun("w", "message[news]", agent=receives))
+    client = Limpet(reopen())
+    waits(client, receives, 2)
+    client.send("w", "news", 1)
+    client.send("w", "news", 2)
+    assert [1, 2] == client.run_sync(receives, 2, state_id="w")
+    assert [1, 2] == asyncio.run(client.rerun("w", "message[news]", agent=receives))
 
 
 @agent
@@ -219,44 +221,44 @@ async def in_time() -> Any:
 
 
 def test_a_message_that_does_not_come_in_time(reopen: Callable[[], StateBackend], clock: Turned) -> None:
-    waits(Holdfast(reopen()), in_time)
+    waits(Limpet(reopen()), in_time)
     clock.turn(3601)
     with pytest.raises(DeadlinePassed):
-        Holdfast(reopen()).run_sync(in_time, state_id="w")
+        Limpet(reopen()).run_sync(in_time, state_id="w")
 
 
 def test_a_message_that_does_not_come_in_time_may_have_a_default(clock: Turned) -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     switch["default"] = 0
-    waits(hf, in_time)
+    waits(client, in_time)
     clock.turn(3601)
-    assert 0 == hf.run_sync(in_time, state_id="w")
+    assert 0 == client.run_sync(in_time, state_id="w")
 
 
 def test_a_message_that_does_not_fit_fails_where_it_is_waited_for_and_is_gone() -> None:
-    hf = Holdfast(MemoryStateBackend())
-    waits(hf, receives, 1)
-    hf.send("w", "news", "no number")
+    client = Limpet(MemoryStateBackend())
+    waits(client, receives, 1)
+    client.send("w", "news", "no number")
     with pytest.raises(EventFailed, match="does not fit"):
-        hf.run_sync(receives, 1, state_id="w")
-    hf.send("w", "news", 4)
-    assert [4] == hf.run_sync(receives, 1, state_id="w")
+        client.run_sync(receives, 1, state_id="w")
+    client.send("w", "news", 4)
+    assert [4] == client.run_sync(receives, 1, state_id="w")
 
 
 def test_what_cannot_be_sent_says_why() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
     with pytest.raises(UnknownState):
-        hf.send("w", "news", 1)
-    waits(hf, receives, 1)
+        client.send("w", "news", 1)
+    waits(client, receives, 1)
     for topic in ("", "a:b", "a\n", "x" * 101, 3):
         with pytest.raises(UsageError, match="topic"):
-            hf.send("w", topic, 1)  # pyright: ignore[reportArgumentType]  # that is what is refused
-    hf.send("w", "news", 1, key="k")
+            client.send("w", topic, 1)  # pyright: ignore[reportArgumentType]  # that is what is refused
+    client.send("w", "news", 1, key="k")
     with pytest.raises(UsageError, match="with the key 'k'"):
-        hf.send("w", "news", 2, key="k")
-    hf.run_sync(receives, 1, state_id="w")
+        client.send("w", "news", 2, key="k")
+    client.run_sync(receives, 1, state_id="w")
     with pytest.raises(UsageError, match="waits for no message"):
-        hf.send("w", "news", 1)
+        client.send("w", "news", 1)
 
 
 @agent
@@ -272,23 +274,23 @@ async def first_of_two() -> str:
 
 
 def test_what_code_no_longer_waits_for_is_not_waited_for(reopen: Callable[[], StateBackend]) -> None:
-    hf = Holdfast(reopen())
-    assert "1 of 2" == hf.run_sync(first_of_two, state_id="w")
-    assert {} == hf.show("w").header.metadata.waiting
-    assert ExecutionStatus.CANCELLED is records_of(hf, "message")[-1].status
+    client = Limpet(reopen())
+    assert "1 of 2" == client.run_sync(first_of_two, state_id="w")
+    assert {} == client.show("w").header.metadata.waiting
+    assert ExecutionStatus.CANCELLED is records_of(client, "message")[-1].status
 
 
 def test_a_run_that_waits_can_be_interrupted() -> None:
-    hf = Holdfast(MemoryStateBackend())
+    client = Limpet(MemoryStateBackend())
 
     async def main() -> None:
-        running = asyncio.create_task(hf.run(rests, 25.0, state_id="w"))
-        while not hf.backend.list_states() or not records_of(hf, "timer"):
+        running = asyncio.create_task(client.run(rests, 25.0, state_id="w"))
+        while not client.backend.list_states() or not records_of(client, "timer"):
             await asyncio.sleep(0.01)
-        assert hf.interrupt("w")
+        assert client.interrupt("w")
         with pytest.raises(ExecutionInterrupted):
             await running
 
     asyncio.run(main())
-    assert StateStatus.INTERRUPTED is hf.show("w").header.status
-    waits(hf, rests, 25.0, patience_s=1)
+    assert StateStatus.INTERRUPTED is client.show("w").header.status
+    waits(client, rests, 25.0, patience_s=1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.clock import SYSTEM_CLOCK
+from limpet.engine.clock import SYSTEM_CLOCK
 
 
 class Turned:

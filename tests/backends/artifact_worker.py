@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.backends.files import FileSystemArtifactBackend
-from holdfast.errors import ArtifactMissing, StoreFull
-from holdfast.model.artifacts import CHUNK, Content, Pin, content_of, id_of_chunks
+from limpet.backends.files import FileSystemArtifactBackend
+from limpet.errors import ArtifactMissing, StoreFull
+from limpet.model.artifacts import CHUNK, Content, Pin, content_of, id_of_chunks
 
 STORE = "0123456789abcdef" * 2
 CONTENTS = [random.Random(seed).randbytes(4000) if seed % 2 else bytes([seed]) * 4000 for seed in range(8)]

@@ -17,9 +17,9 @@ import ormsgpack
 import pytest
 from backends.bounds import NOBODY
 
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.model import EventRecord, ExecutionStatus
-from holdfast.testing.conformance.case import BackendCase
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.model import EventRecord, ExecutionStatus
+from limpet.testing.conformance.case import BackendCase
 
 
 class FileStatesCase(BackendCase):

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from holdfast.backends.contract import Append, Claim, StateUpdate
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.errors import LeaseLost
-from holdfast.model import Base, Holder, Lease, StateHeader, StateStatus
+from limpet.backends.contract import Append, Claim, StateUpdate
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.errors import LeaseLost
+from limpet.model import Base, Holder, Lease, StateHeader, StateStatus
 
 RECORDS = 200
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import sys
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.backends.sqlite import SQLiteStateBackend
+from limpet.backends.contract import StateBackend
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
 
 LETTERS = 100
 

@@ -12,10 +12,10 @@ import os
 import sys
 from datetime import UTC, datetime
 
-from holdfast.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
-from holdfast.errors import LeaseLost
-from holdfast.model import Holder, StateHeader, StateStatus
-from holdfast.stores import open_store
+from limpet.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate
+from limpet.errors import LeaseLost
+from limpet.model import Holder, StateHeader, StateStatus
+from limpet.stores import open_store
 
 APPENDS = 200
 

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from holdfast.backends.contract import Append, Claim
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.model import Holder, Lease, StateHeader, StateStatus
+from limpet.backends.contract import Append, Claim
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.model import Holder, Lease, StateHeader, StateStatus
 
 RECORDS = 200
 

@@ -8,14 +8,14 @@ from typing import Literal
 
 import pytest
 
-from holdfast.backends.artifact_contract import ArtifactBackend
-from holdfast.backends.files import FileSystemArtifactBackend
-from holdfast.backends.memory.artifacts import MemoryArtifactBackend
-from holdfast.backends.sqlite.artifacts import SQLiteArtifactBackend
-from holdfast.backends.sqlite.connection import locate
-from holdfast.backends.sqlite.database import Database
-from holdfast.backends.tiered_artifacts import TieredArtifactBackend
-from holdfast.testing import ArtifactBackendConformance
+from limpet.backends.artifact_contract import ArtifactBackend
+from limpet.backends.files import FileSystemArtifactBackend
+from limpet.backends.memory.artifacts import MemoryArtifactBackend
+from limpet.backends.sqlite.artifacts import SQLiteArtifactBackend
+from limpet.backends.sqlite.connection import locate
+from limpet.backends.sqlite.database import Database
+from limpet.backends.tiered_artifacts import TieredArtifactBackend
+from limpet.testing import ArtifactBackendConformance
 
 
 class TestMemoryArtifacts(ArtifactBackendConformance):

@@ -8,12 +8,12 @@ from typing import Literal
 
 import pytest
 
-from holdfast.backends.artifact_contract import ArtifactBackend
-from holdfast.backends.memory import MemoryStateBackend
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.model.artifacts import Pin, content_of
-from holdfast.testing import ArtifactBackendConformance, CrashingBackend, SimulatedCrash
-from holdfast.testing.conformance.artifact_case import id_of
+from limpet.backends.artifact_contract import ArtifactBackend
+from limpet.backends.memory import MemoryStateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.model.artifacts import Pin, content_of
+from limpet.testing import ArtifactBackendConformance, CrashingBackend, SimulatedCrash
+from limpet.testing.conformance.artifact_case import id_of
 
 PIN = Pin("0123456789abcdef" * 2, "kelp", 1)
 

@@ -18,11 +18,11 @@ from typing import Any, cast
 import pytest
 from backends.bounds import NOBODY, as_ordinary_user, files_limited_to
 
-from holdfast.backends.compression import decompressed
-from holdfast.backends.files import FileSystemArtifactBackend
-from holdfast.backends.files.faults import translated
-from holdfast.backends.files.stored import put_later
-from holdfast.errors import (
+from limpet.backends.compression import decompressed
+from limpet.backends.files import FileSystemArtifactBackend
+from limpet.backends.files.faults import translated
+from limpet.backends.files.stored import put_later
+from limpet.errors import (
     ArtifactCorrupted,
     ArtifactMissing,
     BackendError,
@@ -33,8 +33,8 @@ from holdfast.errors import (
     UnsupportedVersion,
     UsageError,
 )
-from holdfast.model.artifacts import CHUNK, Content, Pin, content_of
-from holdfast.testing.conformance.artifact_case import id_of, noise, prose
+from limpet.model.artifacts import CHUNK, Content, Pin, content_of
+from limpet.testing.conformance.artifact_case import id_of, noise, prose
 
 PIN = Pin("0123456789abcdef" * 2, "kelp", 1)
 
@@ -118,7 +118,7 @@ def test_the_layout_is_the_one_that_is_written_down(path: Path, backend: FileSys
         f"pins/{PIN.store_id}.kelp.1/{raw_hex}",
         f"stores/{PIN.store_id}",
     } == files
-    assert b"holdfast artifacts 1\n" == (path / "format").read_bytes()
+    assert b"limpet artifacts 1\n" == (path / "format").read_bytes()
     assert b"raw" == _file(path, raw).read_bytes()
     assert b'{"name":"ours"}' == (path / "stores" / PIN.store_id).read_bytes()
     assert [] == list((path / "tmp").iterdir())
@@ -154,19 +154,19 @@ def test_an_empty_folder_becomes_one_of_artifacts(path: Path) -> None:
         assert b"content" == _read(backend, _put(backend, b"content"))
 
 
-@pytest.mark.parametrize("begun", [b"", b"holdfast arti"])
+@pytest.mark.parametrize("begun", [b"", b"limpet arti"])
 def test_a_folder_whose_making_was_cut_short_is_finished(path: Path, begun: bytes) -> None:
     path.mkdir(parents=True)
     (path / "format").write_bytes(begun)
     with FileSystemArtifactBackend(path) as backend:
         assert [] == backend.list_artifacts()
         assert b"content" == _read(backend, _put(backend, b"content"))
-    assert b"holdfast artifacts 1\n" == (path / "format").read_bytes()
+    assert b"limpet artifacts 1\n" == (path / "format").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("mine.txt", b"mine"), ("format", b"something else"), ("format", b""), ("format", b"holdfast artifacts x\n")],
+    [("mine.txt", b"mine"), ("format", b"something else"), ("format", b""), ("format", b"limpet artifacts x\n")],
 )
 def test_a_folder_with_something_else_is_refused_and_left_as_it_is(path: Path, name: str, content: bytes) -> None:
     path.mkdir(parents=True)
@@ -190,7 +190,7 @@ def test_something_else_that_came_before_the_first_put_is_left_as_it_is(path: Pa
 
 def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
     path.mkdir(parents=True)
-    (path / "format").write_bytes(b"holdfast artifacts 2\n")
+    (path / "format").write_bytes(b"limpet artifacts 2\n")
     with pytest.raises(UnsupportedVersion) as caught:
         FileSystemArtifactBackend(path)
     assert (2, 1) == (caught.value.found, caught.value.known)
@@ -639,6 +639,6 @@ def test_a_compressed_file_is_a_frame_that_is_skipped_and_one_with_the_content(
 
 
 def test_importing_the_backends_does_not_import_zstandard() -> None:
-    code = "import sys, holdfast.backends.files; print([name for name in sys.modules if 'zstd' in name])"
+    code = "import sys, limpet.backends.files; print([name for name in sys.modules if 'zstd' in name])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert "[]\n" == said.stdout

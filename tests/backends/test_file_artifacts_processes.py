@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from backends.worker_process import Worker
 
-from holdfast.backends.files import FileSystemArtifactBackend
-from holdfast.model.artifacts import CHUNK, Pin
-from holdfast.testing.conformance.artifact_case import id_of
+from limpet.backends.files import FileSystemArtifactBackend
+from limpet.model.artifacts import CHUNK, Pin
+from limpet.testing.conformance.artifact_case import id_of
 
 WORKER = Path(__file__).with_name("artifact_worker.py")
 KILLS = 15

@@ -14,10 +14,10 @@ import pytest
 from backends.bounds import as_ordinary_user
 from backends.file_states_case import FileStatesCase, folder_of_ordinary_user, frames
 
-from holdfast.backends.contract import Append, Claim
-from holdfast.backends.files import FileSystemArtifactBackend
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.errors import (
+from limpet.backends.contract import Append, Claim
+from limpet.backends.files import FileSystemArtifactBackend
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.errors import (
     BackendUnavailable,
     InvalidStateId,
     NotAStore,
@@ -26,10 +26,10 @@ from holdfast.errors import (
     UnsupportedVersion,
     UsageError,
 )
-from holdfast.model import Base, Holder, StateMetadata, StateStatus
-from holdfast.model.artifacts import content_of
-from holdfast.testing.conformance.artifact_case import id_of
-from holdfast.testing.conformance.case import OURS, granted, new_header
+from limpet.model import Base, Holder, StateMetadata, StateStatus
+from limpet.model.artifacts import content_of
+from limpet.testing.conformance.artifact_case import id_of
+from limpet.testing.conformance.case import OURS, granted, new_header
 
 
 def _entries(path: Path) -> list[Path]:
@@ -88,7 +88,7 @@ class TestOpening(FileStatesCase):
             "states/kelp/forks/2",
             *(f"states/fork/{name}" for name in ("journal-000000002.jsonl", "header.json", "lease.json", "lock")),
         } == files
-        assert b"holdfast states 1\n" == (self.path / "format").read_bytes()
+        assert b"limpet states 1\n" == (self.path / "format").read_bytes()
         assert [] == list((self.path / "tmp").iterdir())
 
     def test_a_journal_is_lines_of_json_that_anybody_can_read(self) -> None:
@@ -161,7 +161,7 @@ class TestOpening(FileStatesCase):
     def test_a_newer_format_is_refused_and_left_alone(self) -> None:
         self.lease("kelp")
         self.backend.close()
-        (self.path / "format").write_text("holdfast states 2\n")
+        (self.path / "format").write_text("limpet states 2\n")
         before = _contents(self.path)
         with pytest.raises(UnsupportedVersion):
             FileSystemStateBackend(self.path)

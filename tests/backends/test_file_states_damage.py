@@ -9,9 +9,9 @@ import pytest
 from backends.bounds import as_ordinary_user
 from backends.file_states_case import FileStatesCase, flipped, folder_of_ordinary_user, frames
 
-from holdfast.backends.contract import Append, Claim, StateBackend, StateUpdate
-from holdfast.model import End, StateHeader, StateMetadata, StateStatus
-from holdfast.testing.conformance.case import OURS, THEIRS, granted, new_header
+from limpet.backends.contract import Append, Claim, StateBackend, StateUpdate
+from limpet.model import End, StateHeader, StateMetadata, StateStatus
+from limpet.testing.conformance.case import OURS, THEIRS, granted, new_header
 
 FRAMES = frames("kelp", 6)
 NUMBERED = list(enumerate(FRAMES, 1))
@@ -54,7 +54,7 @@ class TestTornEnds(_Damage):
         # Behind the lines that end a commit, and how many records there are then.
         positions = {ends[2]: 1, ends[4]: 3, ends[5]: 3, ends[6]: 3, ends[10]: 6}
         (self.folder() / "header.json").unlink()
-        caplog.set_level(logging.WARNING, "holdfast")
+        caplog.set_level(logging.WARNING, "limpet")
         for length in range(len(text) + 1):
             whole = max((end for end in positions if end <= length), default=None)
             position = 0 if whole is None else positions[whole]

@@ -11,10 +11,10 @@ import pytest
 from backends.bounds import files_limited_to
 from backends.file_states_case import FileStatesCase, frames
 
-from holdfast.backends.contract import Append, Claim, Flaw, StateBackend, StateUpdate
-from holdfast.errors import BackendUnavailable, StoreFull
-from holdfast.model import Base, End, StateMetadata, StateStatus
-from holdfast.testing.conformance.case import OURS, THEIRS, granted, new_header
+from limpet.backends.contract import Append, Claim, Flaw, StateBackend, StateUpdate
+from limpet.errors import BackendUnavailable, StoreFull
+from limpet.model import Base, End, StateMetadata, StateStatus
+from limpet.testing.conformance.case import OURS, THEIRS, granted, new_header
 
 FRAMES = frames("kelp", 12)
 

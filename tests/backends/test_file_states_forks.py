@@ -8,11 +8,11 @@ from typing import Literal
 import pytest
 from backends.file_states_case import FileStatesCase, frames
 
-from holdfast.backends.contract import Append
-from holdfast.backends.files.states import deleting
-from holdfast.errors import StateCorrupted
-from holdfast.model import Base, Lease
-from holdfast.testing.conformance.case import fork_claim
+from limpet.backends.contract import Append
+from limpet.backends.files.states import deleting
+from limpet.errors import StateCorrupted
+from limpet.model import Base, Lease
+from limpet.testing.conformance.case import fork_claim
 
 FRAMES = frames("kelp", 30)
 NUMBERED = list(enumerate(FRAMES, 1))
@@ -112,8 +112,8 @@ class TestShares(FileStatesCase):
             raise Died
 
         with monkeypatch.context() as context:
-            context.setattr("holdfast.backends.files.states.index.Index.expect", die)
-            context.setattr("holdfast.backends.files.states.claiming.Claims._remove_notes", die)
+            context.setattr("limpet.backends.files.states.index.Index.expect", die)
+            context.setattr("limpet.backends.files.states.claiming.Claims._remove_notes", die)
             with pytest.raises(Died):
                 self.fork("fork", "kelp", 5)
         assert note.exists()

@@ -10,11 +10,11 @@ import apsw
 import pytest
 from backends.file_states_case import FileStatesCase
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.files.states.index import Index
-from holdfast.backends.files.states.journal import Journal
-from holdfast.model import Lease, StateMetadata, StateStatus
-from holdfast.testing.conformance.case import granted, new_header
+from limpet.backends.contract import StateBackend
+from limpet.backends.files.states.index import Index
+from limpet.backends.files.states.journal import Journal
+from limpet.model import Lease, StateMetadata, StateStatus
+from limpet.testing.conformance.case import granted, new_header
 
 
 class Died(BaseException):
@@ -142,7 +142,7 @@ class TestIndex(FileStatesCase):
 
     def test_a_state_that_never_came_to_be_is_not_listed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.three()
-        monkeypatch.setattr("holdfast.backends.files.states.claiming.Claims._made", self._die)
+        monkeypatch.setattr("limpet.backends.files.states.claiming.Claims._made", self._die)
         with pytest.raises(Died):
             self.lease("d")
         monkeypatch.undo()

@@ -15,11 +15,11 @@ from unittest import mock
 import pytest
 from backends.file_states_case import FileStatesCase, flipped
 
-from holdfast.backends.contract import Flaw
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.errors import BackendUnavailable, StateCorrupted, StoreFull, UsageError
-from holdfast.lines import from_line, to_line
-from holdfast.model import Letter
+from limpet.backends.contract import Flaw
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.errors import BackendUnavailable, StateCorrupted, StoreFull, UsageError
+from limpet.lines import from_line, to_line
+from limpet.model import Letter
 
 
 class TestLetterFiles(FileStatesCase):

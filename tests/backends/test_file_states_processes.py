@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from backends.worker_process import Worker
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.files.states import FileSystemStateBackend
+from limpet.backends.contract import StateBackend
+from limpet.backends.files.states import FileSystemStateBackend
 
 WORKER = Path(__file__).with_name("files_worker.py")
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import pytest
 from backends.file_states_case import FileStatesCase, frames
 
-from holdfast.backends.contract import Append, StateUpdate
-from holdfast.errors import LeaseLost, PositionTaken, StoreDamaged
-from holdfast.model import Lease, StateStatus
-from holdfast.testing.conformance.case import raised
+from limpet.backends.contract import Append, StateUpdate
+from limpet.errors import LeaseLost, PositionTaken, StoreDamaged
+from limpet.model import Lease, StateStatus
+from limpet.testing.conformance.case import raised
 
 OLD = frames("kelp", 20, "old")
 NEW = frames("kelp", 20, "and quite new")
@@ -119,7 +119,7 @@ class TestRewriting(FileStatesCase):
         other = self.opened_again()
         for use in (lambda: other.read("kelp"), lambda: other.append([Append(kelp, 20, OLD[19:])])):
             with monkeypatch.context() as context:
-                context.setattr("holdfast.backends.files.states.rewriting.finish_rewriting", _die)
+                context.setattr("limpet.backends.files.states.rewriting.finish_rewriting", _die)
                 with pytest.raises(Died):
                     self.backend.rewrite(self.changes(kelp, fork))
             assert (self.path / "rewriting.json").exists()

@@ -9,12 +9,12 @@ from collections import Counter
 import pytest
 from backends.file_states_case import FileStatesCase, frames
 
-from holdfast.backends.contract import Append, Claim, StateBackend
-from holdfast.backends.files.states import FileSystemStateBackend, reading
-from holdfast.backends.files.states.layout import Segment
-from holdfast.backends.files.states.segments import read_segment
-from holdfast.model import Lease, StateStatus
-from holdfast.testing.conformance.case import OURS, new_header
+from limpet.backends.contract import Append, Claim, StateBackend
+from limpet.backends.files.states import FileSystemStateBackend, reading
+from limpet.backends.files.states.layout import Segment
+from limpet.backends.files.states.segments import read_segment
+from limpet.model import Lease, StateStatus
+from limpet.testing.conformance.case import OURS, new_header
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from backends.file_states_case import FileStatesCase, flipped
 
-from holdfast.backends.contract import Append, StateUpdate
-from holdfast.errors import UsageError
-from holdfast.lines import from_line, to_line
-from holdfast.model import Lease
-from holdfast.testing.conformance.case import OURS
+from limpet.backends.contract import Append, StateUpdate
+from limpet.errors import UsageError
+from limpet.lines import from_line, to_line
+from limpet.model import Lease
+from limpet.testing.conformance.case import OURS
 
 
 class TestWishFile(FileStatesCase):

@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.testing import StateBackendConformance
+from limpet.backends.contract import StateBackend
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.testing import StateBackendConformance
 
 
 class _FilesConformance(StateBackendConformance):

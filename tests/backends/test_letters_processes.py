@@ -10,9 +10,9 @@ import pytest
 from backends.letters_worker import LETTERS, opened
 from backends.worker_process import Worker
 
-from holdfast.backends.contract import Claim, StateBackend
-from holdfast.model import Letter
-from holdfast.testing.conformance.case import OURS, new_header
+from limpet.backends.contract import Claim, StateBackend
+from limpet.model import Letter
+from limpet.testing.conformance.case import OURS, new_header
 
 WORKER = Path(__file__).with_name("letters_worker.py")
 PROCESSES = 4

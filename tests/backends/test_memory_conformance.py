@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.memory import MemoryStateBackend
-from holdfast.backends.memory.journals import Journal, Span
-from holdfast.errors import UsageError
-from holdfast.testing import StateBackendConformance
+from limpet.backends.contract import StateBackend
+from limpet.backends.memory import MemoryStateBackend
+from limpet.backends.memory.journals import Journal, Span
+from limpet.errors import UsageError
+from limpet.testing import StateBackendConformance
 
 
 class TestMemoryStateBackend(StateBackendConformance):

@@ -9,12 +9,12 @@ from typing import Literal
 
 import pytest
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.files.states import FileSystemStateBackend
-from holdfast.backends.memory import MemoryStateBackend
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.errors import UsageError
-from holdfast.testing import CrashingBackend, SimulatedCrash, StateBackendConformance
+from limpet.backends.contract import StateBackend
+from limpet.backends.files.states import FileSystemStateBackend
+from limpet.backends.memory import MemoryStateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.errors import UsageError
+from limpet.testing import CrashingBackend, SimulatedCrash, StateBackendConformance
 
 
 class _WithoutNotes(MemoryStateBackend):

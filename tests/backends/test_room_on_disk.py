@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import FileSystemStateBackend, Holdfast, SQLiteStateBackend, StateBackend, agent, tool
+from limpet import FileSystemStateBackend, Limpet, SQLiteStateBackend, StateBackend, agent, tool
 
 EVENTS = 500
 LENGTH = 4096
 AT_MOST = 1.5
 
 PROSE = (
-    'She said: "A holdfast grips the rock.\nWhat it holds is still there after the storm, and takes nothing from it."\n'
+    'She said: "A limpet grips the rock.\nWhat it holds is still there after the storm, and takes nothing from it."\n'
 )
 ABROAD = "Der Blasentang hält sich am Fels fest, über Jahre; 海藻は岩にしがみつく。Морская капуста держится за скалу.\n"
 
@@ -59,7 +59,7 @@ def taken(folder: Path) -> int:
 
 def filled(backend: StateBackend, kind: str) -> int:
     """Run on a store, and give the size of the data that is then in it."""
-    assert EVENTS == Holdfast(backend).run_sync(gather_all, kind, state_id="large")
+    assert EVENTS == Limpet(backend).run_sync(gather_all, kind, state_id="large")
     data = sum(size_of(CONTENTS[kind](number)) for number in range(EVENTS))
     assert data > 0.99 * EVENTS * LENGTH
     return data

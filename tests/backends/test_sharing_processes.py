@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from backends.worker_process import Worker
 
-from holdfast.stores import open_store
+from limpet.stores import open_store
 
 WORKER = Path(__file__).with_name("sharing_worker.py")
 PROCESSES = 8

@@ -10,14 +10,14 @@ import apsw
 import pytest
 from backends.bounds import files_limited_to
 
-from holdfast.backends.artifact_contract import ArtifactBackend
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.memory import MemoryStateBackend
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.backends.sqlite.driver import Value, connect
-from holdfast.errors import ArtifactCorrupted, ArtifactMissing, StoreFull, UsageError
-from holdfast.model.artifacts import Pin, content_of
-from holdfast.testing.conformance.artifact_case import id_of, noise, prose
+from limpet.backends.artifact_contract import ArtifactBackend
+from limpet.backends.contract import StateBackend
+from limpet.backends.memory import MemoryStateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite.driver import Value, connect
+from limpet.errors import ArtifactCorrupted, ArtifactMissing, StoreFull, UsageError
+from limpet.model.artifacts import Pin, content_of
+from limpet.testing.conformance.artifact_case import id_of, noise, prose
 
 PIN = Pin("0123456789abcdef" * 2, "kelp", 1)
 

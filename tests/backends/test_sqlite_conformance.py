@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.testing import StateBackendConformance
+from limpet.backends.contract import StateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.testing import StateBackendConformance
 
 
 class _SQLiteConformance(StateBackendConformance):

@@ -10,10 +10,10 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.backends.contract import Append, Claim
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.backends.sqlite.driver import connect
-from holdfast.model import Base, Holder, Lease, StateHeader, StateStatus
+from limpet.backends.contract import Append, Claim
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite.driver import connect
+from limpet.model import Base, Holder, Lease, StateHeader, StateStatus
 
 BODY = b"x" * 250
 

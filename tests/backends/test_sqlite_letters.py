@@ -9,15 +9,15 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.backends.contract import Claim, StateBackend
-from holdfast.backends.memory import MemoryStateBackend
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.backends.sqlite.driver import connect
-from holdfast.backends.sqlite.queries import QUERIES
-from holdfast.errors import BackendUnavailable, UsageError
-from holdfast.model import Lease
-from holdfast.testing import CrashingBackend, SimulatedCrash, StateBackendConformance
-from holdfast.testing.conformance.case import OURS, granted, new_header
+from limpet.backends.contract import Claim, StateBackend
+from limpet.backends.memory import MemoryStateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite.driver import connect
+from limpet.backends.sqlite.queries import QUERIES
+from limpet.errors import BackendUnavailable, UsageError
+from limpet.model import Lease
+from limpet.testing import CrashingBackend, SimulatedCrash, StateBackendConformance
+from limpet.testing.conformance.case import OURS, granted, new_header
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.backends.contract import Append, Claim
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.backends.sqlite.connection import SCHEMA_VERSION
-from holdfast.backends.sqlite.driver import Connection, connect
-from holdfast.backends.sqlite.queries import MIGRATIONS
-from holdfast.errors import BackendUnavailable
-from holdfast.model import Base, Holder, StateHeader, StateMetadata, StateStatus
+from limpet.backends.contract import Append, Claim
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite.connection import SCHEMA_VERSION
+from limpet.backends.sqlite.driver import Connection, connect
+from limpet.backends.sqlite.queries import MIGRATIONS
+from limpet.errors import BackendUnavailable
+from limpet.model import Base, Holder, StateHeader, StateMetadata, StateStatus
 
 SCHEMAS = {
     version: Path(__file__).with_name(f"schema_version_{version}.sql").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ CREATED = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)
 
 OPENING = """
 import sys
-from holdfast.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
 print("ready", flush=True)
 sys.stdin.readline()
 with SQLiteStateBackend(sys.argv[1]) as backend:

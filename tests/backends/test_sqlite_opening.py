@@ -15,10 +15,10 @@ import apsw
 import pytest
 from backends.bounds import NOBODY, as_ordinary_user
 
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.backends.sqlite.connection import SCHEMA_VERSION, locate, open_reader
-from holdfast.backends.sqlite.driver import Connection, connect
-from holdfast.errors import (
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite.connection import SCHEMA_VERSION, locate, open_reader
+from limpet.backends.sqlite.driver import Connection, connect
+from limpet.errors import (
     BackendUnavailable,
     NotAStore,
     StoreDamaged,
@@ -144,7 +144,7 @@ def test_a_link_to_a_file_that_is_missing_makes_that_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize("content", [b"hello\n" * 100, b"\0" * 5000, b"SQLite format 3\0", os.urandom(10_000)])
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(NotAStore, match=r"states\.db is not a Holdfast store: it is not an SQLite database"):
+    with pytest.raises(NotAStore, match=r"states\.db is not a Limpet store: it is not an SQLite database"):
         SQLiteStateBackend(path)
     assert {path.name: content} == _contents(path.parent)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from backends.worker_process import Worker
 
-from holdfast.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite import SQLiteStateBackend
 
 WORKER = Path(__file__).with_name("sqlite_worker.py")
 

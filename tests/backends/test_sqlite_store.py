@@ -17,12 +17,12 @@ import msgspec
 import pytest
 from backends.bounds import files_limited_to
 
-from holdfast.backends.contract import Append, Claim, StateUpdate
-from holdfast.backends.sqlite import SQLiteStateBackend
-from holdfast.backends.sqlite.driver import Connection, connect
-from holdfast.backends.sqlite.faults import translated, translated_os
-from holdfast.backends.sqlite.queries import QUERIES
-from holdfast.errors import (
+from limpet.backends.contract import Append, Claim, StateUpdate
+from limpet.backends.sqlite import SQLiteStateBackend
+from limpet.backends.sqlite.driver import Connection, connect
+from limpet.backends.sqlite.faults import translated, translated_os
+from limpet.backends.sqlite.queries import QUERIES
+from limpet.errors import (
     BackendError,
     BackendUnavailable,
     NotAStore,
@@ -31,7 +31,7 @@ from holdfast.errors import (
     StoreNotWritable,
     UsageError,
 )
-from holdfast.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
+from limpet.model import Holder, Lease, StateHeader, StateMetadata, StateStatus
 
 BODY = b"x" * 250
 
@@ -383,7 +383,7 @@ def test_a_query_walks_an_index_and_sorts_nothing(
 
 
 def test_every_query_is_described() -> None:
-    lines = files("holdfast.backends.sqlite").joinpath("queries.sql").read_text().splitlines()
+    lines = files("limpet.backends.sqlite").joinpath("queries.sql").read_text().splitlines()
     names = [number for number, line in enumerate(lines) if line.startswith("-- name: ")]
     assert len(QUERIES) == len(names)
     assert all(lines[number + 1].startswith("-- ") for number in names)

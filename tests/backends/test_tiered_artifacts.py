@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.files import FileSystemArtifactBackend
-from holdfast.backends.memory.artifacts import MemoryArtifactBackend
-from holdfast.backends.tiered_artifacts import TieredArtifactBackend
-from holdfast.errors import UsageError
-from holdfast.model.artifacts import Pin, content_of
-from holdfast.testing import TurnedClock
-from holdfast.testing.conformance.artifact_case import id_of
+from limpet.backends.files import FileSystemArtifactBackend
+from limpet.backends.memory.artifacts import MemoryArtifactBackend
+from limpet.backends.tiered_artifacts import TieredArtifactBackend
+from limpet.errors import UsageError
+from limpet.model.artifacts import Pin, content_of
+from limpet.testing import TurnedClock
+from limpet.testing.conformance.artifact_case import id_of
 
 PIN = Pin("0123456789abcdef" * 2, "kelp", 1)
 

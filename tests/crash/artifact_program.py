@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from holdfast import ArtifactFile, agent, tool
+from limpet import ArtifactFile, agent, tool
 
 executions: Counter[str] = Counter()
 

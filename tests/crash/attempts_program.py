@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from holdfast import LLMResult, RetryConfig, agent, current_event, llm, tool
-from holdfast.errors import EventTimedOut
+from limpet import LLMResult, RetryConfig, agent, current_event, llm, tool
+from limpet.errors import EventTimedOut
 
 executions: Counter[tuple[str, int]] = Counter()
 watchers: list[Callable[[], None]] = []

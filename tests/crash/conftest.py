@@ -20,4 +20,4 @@ def little_to_collect() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are started by the hundred, and each would ask git about its folder."""
-    monkeypatch.setenv("HOLDFAST_CAPTURE", "off")
+    monkeypatch.setenv("LIMPET_CAPTURE", "off")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from holdfast import DidNotHappen, Happened, agent, tool
-from holdfast.errors import EventFailed
+from limpet import DidNotHappen, Happened, agent, tool
+from limpet.errors import EventFailed
 
 done: Counter[str] = Counter()
 undone: list[str] = []

@@ -21,9 +21,9 @@ from typing import Any
 
 from crash.stores import Open, opener
 
-from holdfast import EventRecord, ExecutionStatus, Holdfast, StateBackend, StateMetadata, agent, tool
-from holdfast.codec import values
-from holdfast.errors import HoldfastError, UnknownState
+from limpet import EventRecord, ExecutionStatus, Limpet, StateBackend, StateMetadata, agent, tool
+from limpet.codec import values
+from limpet.errors import LimpetError, UnknownState
 
 PAGE = 4096
 ENOUGH = 4 << 20
@@ -66,7 +66,7 @@ async def told(call: Any, name: str) -> Any:
     """Await a call, and note what the program is told of it."""
     try:
         result = await call
-    except HoldfastError:
+    except LimpetError:
         refused.add(name)
         raise
     except LookupError:
@@ -125,15 +125,15 @@ def tried(backend: StateBackend) -> tuple[str, Any]:
     """Run the pipeline: ``ended`` and its result, or the name of the error."""
     try:
         metadata = StateMetadata(tags=["x"], pipeline_name="small")
-        return "ended", Holdfast(backend).run_sync(pipeline, state_id="small", metadata=metadata)
+        return "ended", Limpet(backend).run_sync(pipeline, state_id="small", metadata=metadata)
     except Exception as error:
         return _named(error), None
 
 
-def recorded(hf: Holdfast) -> list[str]:
+def recorded(client: Limpet) -> list[str]:
     """The calls of the tools whose outcome stands in the journal."""
     try:
-        history = hf.history("small")
+        history = client.history("small")
     except UnknownState:
         return []
     return sorted(
@@ -154,15 +154,15 @@ def seen(open_store: Open) -> dict[str, Any]:
         return dict.fromkeys(("recorded", "unsound", "listed"), _named(error))
     with backend:
         return {
-            "recorded": _answer(lambda: recorded(Holdfast(backend))),
-            "unsound": _answer(lambda: unsound(Holdfast(backend))),
+            "recorded": _answer(lambda: recorded(Limpet(backend))),
+            "unsound": _answer(lambda: unsound(Limpet(backend))),
             "listed": _answer(lambda: [each.state_id for each in backend.list_states()]),
         }
 
 
-def unsound(hf: Holdfast) -> list[str]:
+def unsound(client: Limpet) -> list[str]:
     try:
-        verification = hf.verify("small")
+        verification = client.verify("small")
     except UnknownState:
         return []
     return [] if verification.is_sound else [str(verification)]
@@ -176,7 +176,7 @@ def _answer(ask: Callable[[], list[str]]) -> list[str] | str:
 
 
 def _named(error: BaseException) -> str:
-    return type(error).__name__ if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+    return type(error).__name__ if isinstance(error, LimpetError) else f"{type(error).__name__}: {error}"
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -214,7 +214,7 @@ def run_on(disk: Disk, kind: str, *, stays_open: bool) -> dict[str, Any]:
 def _run_again(backend: StateBackend) -> dict[str, Any]:
     before = executions.copy()
     outcome, result = tried(backend)
-    diagnosis = Holdfast(backend).doctor()
+    diagnosis = Limpet(backend).doctor()
     return {
         "second_outcome": outcome,
         "result_is_right": result == EXPECTED,
@@ -244,6 +244,6 @@ def on_new_disk(kind: str, folder: Path, pages: int, *, stays_open: bool) -> dic
 
 
 if __name__ == "__main__":
-    os.environ["HOLDFAST_CAPTURE"] = "off"
+    os.environ["LIMPET_CAPTURE"] = "off"
     for facts in every_size(sys.argv[1], Path(sys.argv[2])):
         print(json.dumps(facts), flush=True)

@@ -19,7 +19,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from holdfast import agent, tool
+from limpet import agent, tool
 
 Part = list[Any]
 

@@ -22,8 +22,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from holdfast import DidNotHappen, Happened, Holdfast, RetryConfig, agent, current_event, tool
-from holdfast.errors import OutcomeUnknown
+from limpet import DidNotHappen, Happened, Limpet, RetryConfig, agent, current_event, tool
+from limpet.errors import OutcomeUnknown
 
 MOST_ATTEMPTS = 3
 CHAINS = 3
@@ -123,10 +123,10 @@ def answer_of(store: str, order: dict[str, Any]) -> dict[str, Any]:
     random.seed(order["seed"])
     state_id = order["state_id"]
     try:
-        with Holdfast(store) as holdfast:
+        with Limpet(store) as limpet:
             if order["word"] is not None:
-                holdfast.settle(state_id, order["at"], **order["word"], by="the test")
-            return {"result": holdfast.run_sync(effects, state_id, state_id=state_id)}
+                limpet.settle(state_id, order["at"], **order["word"], by="the test")
+            return {"result": limpet.run_sync(effects, state_id, state_id=state_id)}
     except OutcomeUnknown as unknown:
         return {"unknown": unknown.address}
     except BaseException:
@@ -152,7 +152,7 @@ def obeyed(store: str, order: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    os.environ["HOLDFAST_CAPTURE"] = "off"
+    os.environ["LIMPET_CAPTURE"] = "off"
     logs = Path(sys.argv[2])
     for line in sys.stdin:
         print(json.dumps(obeyed(sys.argv[1], json.loads(line))), flush=True)

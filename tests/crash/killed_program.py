@@ -13,18 +13,18 @@ import os
 import random
 import sys
 
-from holdfast import FileSystemStateBackend, Holdfast, agent, tool
+from limpet import FileSystemStateBackend, Limpet, agent, tool
 
 CHAINS = 4
 LINKS = 5
 
 
-def opened(store: str) -> Holdfast:
+def opened(store: str) -> Limpet:
     """The store of a URL; of ``packed://…`` a folder whose journals begin a new segment every few records."""
     if not store.startswith("packed://"):
-        return Holdfast(store)
+        return Limpet(store)
     path = store.removeprefix("packed://")
-    return Holdfast(FileSystemStateBackend(path, "normal", compression="zstd", segment_size=2000))
+    return Limpet(FileSystemStateBackend(path, "normal", compression="zstd", segment_size=2000))
 
 
 def log_execution(name: str) -> None:
@@ -77,6 +77,6 @@ def expected(count: int) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    with opened(sys.argv[1]) as holdfast:
+    with opened(sys.argv[1]) as limpet:
         print("ready", flush=True)
-        print(json.dumps(holdfast.run_sync(killed, 5, state_id="killed")), flush=True)
+        print(json.dumps(limpet.run_sync(killed, 5, state_id="killed")), flush=True)

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from holdfast import CheckpointPolicy, Holdfast, agent, llm, save_checkpoint, tool
+from limpet import CheckpointPolicy, Limpet, agent, llm, save_checkpoint, tool
 
 POLICIES = {
     "every_step": CheckpointPolicy(),
@@ -82,5 +82,5 @@ async def stepping(steps: list[str]) -> int:
 if __name__ == "__main__":
     store, policy, at = sys.argv[1:]
     die_after = int(at)
-    with Holdfast(store) as holdfast:
-        holdfast.run_sync(stepping, STEPS, state_id="stepping", checkpoint_policy=POLICIES[policy])
+    with Limpet(store) as limpet:
+        limpet.run_sync(stepping, STEPS, state_id="stepping", checkpoint_policy=POLICIES[policy])

@@ -13,7 +13,7 @@ import threading
 import time
 from datetime import timedelta
 
-from holdfast import ExecutionState, Holdfast, agent, tool
+from limpet import ExecutionState, Limpet, agent, tool
 
 POOL = 12
 """So few contents that the same artifacts are put, named, forgotten and put again all the time."""
@@ -40,25 +40,25 @@ def write(store: str, seconds: float) -> dict[str, int]:
     done = {"states": 0, "deleted": 0, "reads": 0}
     kept: list[str] = []
     until = time.monotonic() + seconds
-    with Holdfast(store) as hf:
+    with Limpet(store) as client:
         while time.monotonic() < until:
             state_id = f"state-{done['states']}"
             numbers = [chance.randrange(POOL) for _ in range(3)]
-            hf.run_sync(makes, numbers, state_id=state_id)
-            state = ExecutionState(state_backend=hf.backend, state_id=f"{state_id}-stored")
+            client.run_sync(makes, numbers, state_id=state_id)
+            state = ExecutionState(state_backend=client.backend, state_id=f"{state_id}-stored")
             state.storage.set_artifact("a", content(chance.randrange(POOL)))
             kept += [state_id, f"{state_id}-stored"]
             done["states"] += 2
-            done["reads"] += check(hf, state_id)
+            done["reads"] += check(client, state_id)
             assert state.storage.get_artifact("a") is not None
             while len(kept) > 6:
-                hf.delete(kept.pop(chance.randrange(len(kept))))
+                client.delete(kept.pop(chance.randrange(len(kept))))
                 done["deleted"] += 1
     return done
 
 
-def check(hf: Holdfast, state_id: str) -> int:
-    history = hf.history(state_id)
+def check(client: Limpet, state_id: str) -> int:
+    history = client.history(state_id)
     results = [history.get_event_result(address) for address in history.addresses() if "make" in address]
     assert all(result is not None for result in results)
     return len(results)
@@ -68,9 +68,9 @@ def collect(store: str) -> dict[str, int]:
     done = {"collections": 0, "deleted": 0}
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    with Holdfast(store) as hf:
+    with Limpet(store) as client:
         while not ended.is_set():
-            done["deleted"] += len(hf.collect(grace=timedelta(0)).deleted)
+            done["deleted"] += len(client.collect(grace=timedelta(0)).deleted)
             done["collections"] += 1
     return done
 

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from crash.attempts_program import attempts, executions
 
-from holdfast import ExecutionStatus, HistorySet, Holdfast, MemoryStateBackend
-from holdfast.codec import values
-from holdfast.testing import CrashingBackend
+from limpet import ExecutionStatus, HistorySet, Limpet, MemoryStateBackend
+from limpet.codec import values
+from limpet.testing import CrashingBackend
 
 Attempts = Counter[tuple[str, int]]
 """By name and number of the attempt."""
@@ -30,9 +30,9 @@ class Recorded(msgspec.Struct, frozen=True):
     cut_off: Attempts
 
 
-def history_of(hf: Holdfast, state_id: str = "swept") -> HistorySet | None:
+def history_of(client: Limpet, state_id: str = "swept") -> HistorySet | None:
     """The history of a state, read once for all that follows; None where it is not there."""
-    return None if hf.backend.find_state(state_id) is None else hf.history(state_id)
+    return None if client.backend.find_state(state_id) is None else client.history(state_id)
 
 
 def recorded(history: HistorySet | None) -> Recorded:
@@ -88,20 +88,20 @@ class Undisturbed(msgspec.Struct, frozen=True):
 def run_undisturbed() -> Undisturbed:
     executions.clear()
     backend = CrashingBackend(MemoryStateBackend())
-    hf = Holdfast(backend)
-    result = hf.run_sync(attempts, "attempts", state_id="swept")
-    history = hf.history("swept")
+    client = Limpet(backend)
+    result = client.run_sync(attempts, "attempts", state_id="swept")
+    history = client.history("swept")
     found = recorded(history)
     assert executions == found.outcomes + found.cut_off
-    tokens = hf.usage("swept").tokens
+    tokens = client.usage("swept").tokens
     return Undisturbed(result, backend.writes, found.outcomes, lives(history), counts(history), tokens)
 
 
-def require_whole(hf: Holdfast, undisturbed: Undisturbed) -> None:
+def require_whole(client: Limpet, undisturbed: Undisturbed) -> None:
     """All is recorded as if the run had never been stopped."""
-    history = hf.history("swept")
+    history = client.history("swept")
     assert undisturbed.attempts == recorded(history).outcomes
     assert undisturbed.lives == lives(history)
     assert undisturbed.counts == counts(history)
-    assert undisturbed.tokens == hf.usage("swept").tokens
-    assert hf.verify("swept").is_sound
+    assert undisturbed.tokens == client.usage("swept").tokens
+    assert client.verify("swept").is_sound

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from holdfast import FileSystemStateBackend, MemoryStateBackend, SQLiteStateBackend, StateBackend
+from limpet import FileSystemStateBackend, MemoryStateBackend, SQLiteStateBackend, StateBackend
 
 Open = Callable[[], StateBackend]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from holdfast import agent, llm, tool
+from limpet import agent, llm, tool
 
 executions: Counter[str] = Counter()
 

@@ -15,16 +15,16 @@ import pytest
 from crash.artifact_program import content, executions, with_artifacts
 from crash.stores import KINDS, opener
 
-from holdfast import (
+from limpet import (
     Encryption,
     EventRecord,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     StateBackend,
     new_key,
 )
-from holdfast.journal.reachable import named_by
-from holdfast.testing import CrashingBackend
+from limpet.journal.reachable import named_by
+from limpet.testing import CrashingBackend
 
 KEY = new_key()
 INPUT = content("input.medium")
@@ -32,17 +32,17 @@ INPUT = content("input.medium")
 When = Literal["before", "after"]
 
 
-def client(backend: StateBackend, kind: str) -> Holdfast:
-    return Holdfast(backend, encryption=Encryption(KEY) if kind == "encrypted" else None)
+def client_on(backend: StateBackend, kind: str) -> Limpet:
+    return Limpet(backend, encryption=Encryption(KEY) if kind == "encrypted" else None)
 
 
-def run(hf: Holdfast, folder: Path) -> Any:
-    return hf.run_sync(with_artifacts, INPUT, str(folder), state_id="swept")
+def run(client: Limpet, folder: Path) -> Any:
+    return client.run_sync(with_artifacts, INPUT, str(folder), state_id="swept")
 
 
 def run_until_stopped(backend: CrashingBackend, kind: str, folder: Path) -> Any:
     try:
-        return run(client(backend, kind), folder)
+        return run(client_on(backend, kind), folder)
     except BaseException:
         if not backend.is_stopped:
             raise
@@ -50,10 +50,10 @@ def run_until_stopped(backend: CrashingBackend, kind: str, folder: Path) -> Any:
     return None
 
 
-def recorded_names(hf: Holdfast) -> set[str]:
-    if hf.backend.find_state("swept") is None:
+def recorded_names(client: Limpet) -> set[str]:
+    if client.backend.find_state("swept") is None:
         return set()
-    history = hf.history("swept")
+    history = client.history("swept")
     return {
         history._stored.decode(record.input)[0]
         for record in history
@@ -64,14 +64,14 @@ def recorded_names(hf: Holdfast) -> set[str]:
     }
 
 
-def require_whole(hf: Holdfast) -> None:
+def require_whole(client: Limpet) -> None:
     """Everything that is named is there and reads back; everything else is found by the collector."""
-    if hf.backend.find_state("swept") is None:
+    if client.backend.find_state("swept") is None:
         return
-    history = hf.history("swept")
-    assert hf.artifacts is not None
+    history = client.history("swept")
+    assert client.artifacts is not None
     named = named_by(record for record in history)
-    stored = {info.artifact_id for info in hf.artifacts.list_artifacts()}
+    stored = {info.artifact_id for info in client.artifacts.list_artifacts()}
     assert set() == named - stored, "a record names an artifact that is not there"
     for address in history.addresses():
         history.get_event_result(address)
@@ -83,7 +83,7 @@ def test_a_run_with_artifacts_stopped_at_any_write_ends_as_the_undisturbed_one(
     kind: str, when: When, tmp_path: Path
 ) -> None:
     executions.clear()
-    expected = run(Holdfast("memory://"), tmp_path)
+    expected = run(Limpet("memory://"), tmp_path)
     assert {1} == set(executions.values())
     numbers = itertools.count()
     stop_at = 0
@@ -98,14 +98,14 @@ def test_a_run_with_artifacts_stopped_at_any_write_ends_as_the_undisturbed_one(
         result = run_until_stopped(crashing, kind, tmp_path)
         if crashing.is_stopped:
             before = executions.copy()
-            hf = client(open_store(), kind)
-            require_whole(hf)
-            recorded = recorded_names(hf)
-            result = run(hf, tmp_path)
+            client = client_on(open_store(), kind)
+            require_whole(client)
+            recorded = recorded_names(client)
+            result = run(client, tmp_path)
             again = {name for name in recorded if executions[name] != before[name]}
             assert set() == again, "a recorded result ran again"
         assert expected == result
-        require_whole(client(open_store(), kind))
+        require_whole(client_on(open_store(), kind))
     assert stop_at > 20, "the artifacts were not counted as writes"
 
 
@@ -116,14 +116,14 @@ def test_what_a_stopped_run_left_behind_is_collected(kind: str, tmp_path: Path) 
         folder.mkdir()
         open_store = opener(kind, folder / "store")
         run_until_stopped(CrashingBackend(open_store(), stop_at=stop_at), kind, tmp_path)
-        hf = client(open_store(), kind)
-        result = run(hf, tmp_path)
-        planned = hf.collect(grace=timedelta(0), dry_run=True)
-        assert planned.deleted == hf.collect(grace=timedelta(0)).deleted
-        assert hf.artifacts is not None
-        history = hf.history("swept")
-        assert named_by(iter(history)) == {info.artifact_id for info in hf.artifacts.list_artifacts()}
-        assert result == run(hf, tmp_path)
-        hf.delete("swept")
-        hf.collect(grace=timedelta(0))
-        assert [] == hf.artifacts.list_artifacts()
+        client = client_on(open_store(), kind)
+        result = run(client, tmp_path)
+        planned = client.collect(grace=timedelta(0), dry_run=True)
+        assert planned.deleted == client.collect(grace=timedelta(0)).deleted
+        assert client.artifacts is not None
+        history = client.history("swept")
+        assert named_by(iter(history)) == {info.artifact_id for info in client.artifacts.list_artifacts()}
+        assert result == run(client, tmp_path)
+        client.delete("swept")
+        client.collect(grace=timedelta(0))
+        assert [] == client.artifacts.list_artifacts()

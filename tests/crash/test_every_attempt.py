@@ -25,24 +25,24 @@ from crash.recorded_attempts import (
 from crash.stores import KINDS, opener
 from crash.sweeping import When, places
 
-from holdfast import Encryption, Holdfast, StateBackend, StateStatus, new_key
-from holdfast.testing import CrashingBackend
+from limpet import Encryption, Limpet, StateBackend, StateStatus, new_key
+from limpet.testing import CrashingBackend
 
 KEY = new_key()
 
 
-def client(backend: StateBackend, kind: str = "") -> Holdfast:
-    return Holdfast(backend, encryption=Encryption(KEY) if kind == "encrypted" else None)
+def client_on(backend: StateBackend, kind: str = "") -> Limpet:
+    return Limpet(backend, encryption=Encryption(KEY) if kind == "encrypted" else None)
 
 
-def run(hf: Holdfast) -> Any:
-    return hf.run_sync(attempts, "attempts", state_id="swept")
+def run(client: Limpet) -> Any:
+    return client.run_sync(attempts, "attempts", state_id="swept")
 
 
 def run_until_stopped(backend: CrashingBackend, kind: str) -> Any:
     """The result, or None where the backend was stopped: a task group wraps the crash, so its type does not tell."""
     try:
-        return run(client(backend, kind))
+        return run(client_on(backend, kind))
     except BaseException:
         if not backend.is_stopped:
             raise
@@ -85,7 +85,7 @@ def test_attempts_stopped_at_any_write_end_as_the_undisturbed_ones(
         executions.clear()
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         result = run_until_stopped(crashing, kind)
-        survivor = client(open_store(), kind)
+        survivor = client_on(open_store(), kind)
         if crashing.is_stopped:
             result = resumed(survivor, undisturbed)
         assert undisturbed.result == result
@@ -99,12 +99,12 @@ def test_attempts_stopped_at_any_write_end_as_the_undisturbed_ones(
     assert stop_at > undisturbed.writes // 2
 
 
-def resumed(hf: Holdfast, undisturbed: Undisturbed) -> Any:
+def resumed(client: Limpet, undisturbed: Undisturbed) -> Any:
     """What the run gives that is taken up: it makes the attempts that have no recorded end, each exactly once."""
-    before, so_far = recorded(history_of(hf)), executions.copy()
+    before, so_far = recorded(history_of(client)), executions.copy()
     assert before.outcomes <= so_far
-    result = run(hf)
-    assert allowed(undisturbed.attempts, before, recorded(history_of(hf))) == executions - so_far
+    result = run(client)
+    assert allowed(undisturbed.attempts, before, recorded(history_of(client))) == executions - so_far
     return result
 
 
@@ -122,8 +122,8 @@ def test_attempts_stopped_again_and_again_are_never_more_than_there_may_be(
         # cuts off a branch is made anew each time, so the write behind it is reached by every other process only.
         crashing = CrashingBackend(open_store(), stop_at=3 + crashes % 2, when="after")
         result = run_until_stopped(crashing, kind)
-        hf = client(open_store(), kind)
-        after = recorded(history_of(hf))
+        client = client_on(open_store(), kind)
+        after = recorded(history_of(client))
         assert executions <= allowed(undisturbed.attempts, before, after)
         assert before.outcomes <= after.outcomes
         total += executions
@@ -135,5 +135,5 @@ def test_attempts_stopped_again_and_again_are_never_more_than_there_may_be(
     assert undisturbed.result == result
     assert crashes > 10
     require_bounds(total, crashes, undisturbed)
-    require_whole(hf, undisturbed)
-    assert StateStatus.COMPLETED is hf.show("swept").header.status
+    require_whole(client, undisturbed)
+    assert StateStatus.COMPLETED is client.show("swept").header.status

@@ -11,9 +11,9 @@ import pytest
 from crash.stores import opener
 from crash.sweeping import When
 
-from holdfast import Holdfast, Retention, RetryConfig, StateStatus, agent, tool
-from holdfast.engine.state import ExecutionState
-from holdfast.testing import CrashingBackend, SimulatedCrash
+from limpet import Limpet, Retention, RetryConfig, StateStatus, agent, tool
+from limpet.engine.state import ExecutionState
+from limpet.testing import CrashingBackend, SimulatedCrash
 
 RULES = Retention(max_per_pipeline=2, compact_after=timedelta(0), prune_after=timedelta(0))
 STEP = "stepping::step#2::tool_call"
@@ -33,13 +33,13 @@ async def stepping(count: int) -> int:
     return sum([await step(number) for number in range(count)])
 
 
-def fill(hf: Holdfast) -> None:
+def fill(client: Limpet) -> None:
     """One that is deleted, two that are compacted, and one that is pruned, since it is not completed."""
     for state_id in ("old", "first", "second", "paused"):
         tried.clear()
-        hf.run_sync(stepping, 3, state_id=state_id)
-        asyncio.run(hf.rerun(state_id, STEP))
-    state = ExecutionState.load_from_state_id("paused", hf.backend)
+        client.run_sync(stepping, 3, state_id=state_id)
+        asyncio.run(client.rerun(state_id, STEP))
+    state = ExecutionState.load_from_state_id("paused", client.backend)
     state.save_checkpoint(StateStatus.RUNNING)
     state.save_checkpoint(StateStatus.PAUSED)
 
@@ -52,26 +52,26 @@ def test_a_compaction_that_is_stopped_at_any_write_is_finished_by_the_next(
     states = ["first", "paused", "second"]
     for stop_at in itertools.count(1):
         open_store = opener(kind, tmp_path / f"store-{stop_at}")
-        fill(Holdfast(open_store()))
-        before = {state_id: list(Holdfast(open_store()).history(state_id)) for state_id in states}
+        fill(Limpet(open_store()))
+        before = {state_id: list(Limpet(open_store()).history(state_id)) for state_id in states}
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         try:
-            Holdfast(crashing).cleanup(RULES)
+            Limpet(crashing).cleanup(RULES)
         except SimulatedCrash:
             assert crashing.is_stopped
-        hf = Holdfast(open_store())
-        for header in hf.list_states():
-            assert hf.verify(header.state_id).is_sound, "it is as it was, or as it is to be"
-        assert before["paused"] == list(hf.history("paused"))
-        done = hf.cleanup(RULES)
-        assert states == sorted(header.state_id for header in hf.list_states())
+        client = Limpet(open_store())
+        for header in client.list_states():
+            assert client.verify(header.state_id).is_sound, "it is as it was, or as it is to be"
+        assert before["paused"] == list(client.history("paused"))
+        done = client.cleanup(RULES)
+        assert states == sorted(header.state_id for header in client.list_states())
         for state_id in states:
-            assert {record.address for record in hf.history(state_id).get_event_list()} == {
+            assert {record.address for record in client.history(state_id).get_event_list()} == {
                 "stepping::agent_call",
                 *(f"stepping::step{number}::tool_call" for number in ("", "#2", "#3")),
             }
-            assert 3 == asyncio.run(hf.rerun(state_id, STEP))
-        assert hf.doctor().is_sound
+            assert 3 == asyncio.run(client.rerun(state_id, STEP))
+        assert client.doctor().is_sound
         if not crashing.is_stopped:
             assert ([], {"nothing to drop": 3}) == (done.compacted, done.left_whole)
             assert stop_at > 8

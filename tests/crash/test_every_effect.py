@@ -20,19 +20,19 @@ from crash.effects_program import ONCE, UNDONE_ONCE, done, effects, result_of, u
 from crash.stores import KINDS, Open, opener
 from crash.sweeping import When, places
 
-from holdfast import (
+from limpet import (
     EventRecord,
     ExecutionStatus,
-    Holdfast,
     InterruptReason,
     InterruptSignal,
+    Limpet,
     MemoryStateBackend,
     StateBackend,
     StateStatus,
 )
-from holdfast.codec import values
-from holdfast.errors import ExecutionInterrupted, OutcomeUnknown, RolledBack, UsageError
-from holdfast.testing import CrashingBackend
+from limpet.codec import values
+from limpet.errors import ExecutionInterrupted, OutcomeUnknown, RolledBack, UsageError
+from limpet.testing import CrashingBackend
 
 Work = Callable[[StateBackend], Any]
 
@@ -45,7 +45,7 @@ def run(backend: StateBackend, *, is_to_fail: bool = False, **options: Any) -> A
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(MOST_S):
-                return await Holdfast(backend).run(effects, is_to_fail, state_id="swept", **options)
+                return await Limpet(backend).run(effects, is_to_fail, state_id="swept", **options)
         finally:
             assert asyncio.get_running_loop().time() - began < MOST_S, "it hangs"
 
@@ -58,7 +58,7 @@ def driven(backend: StateBackend) -> Any:
         try:
             return run(backend)
         except OutcomeUnknown as unknown:
-            header = Holdfast(backend).show("swept").header
+            header = Limpet(backend).show("swept").header
             assert StateStatus.AWAITING is header.status
             assert InterruptReason.UNKNOWN_OUTCOME == header.metadata.stopped["reason"]
             tell_the_truth(backend, unknown.address)
@@ -70,8 +70,8 @@ def failing(backend: StateBackend) -> None:
 
 
 def tell_the_truth(backend: StateBackend, address: str) -> None:
-    hf = Holdfast(backend)
-    record = hf.history("swept")[address]
+    client = Limpet(backend)
+    record = client.history("swept")[address]
     assert record.input is not None
     name = values.decode(record.input)[0] if "rollback" not in address else undone_by(record)
     if "rollback" in address:
@@ -80,7 +80,7 @@ def tell_the_truth(backend: StateBackend, address: str) -> None:
         word = {"failed": "it was refused"}
     else:
         word = {"happened": result_of(name)} if done[name] else {"again": True}
-    assert address == hf.settle("swept", address, **word, by="the test")
+    assert address == client.settle("swept", address, **word, by="the test")
 
 
 def undone_by(record: EventRecord) -> str:
@@ -94,7 +94,7 @@ def rolled_back(backend: StateBackend) -> list[str]:
     """What rolling back gives when it is told, as often as it asks, what became of a call."""
     while True:
         try:
-            return asyncio.run(Holdfast(backend).roll_back("swept"))
+            return asyncio.run(Limpet(backend).roll_back("swept"))
         except OutcomeUnknown as unknown:
             tell_the_truth(backend, unknown.address)
 
@@ -116,7 +116,7 @@ def to_do_again(open_store: Open) -> set[str]:
         return ordinary
     return ordinary - {
         values.decode(record.input)[0]
-        for record in Holdfast(open_store()).history("swept")
+        for record in Limpet(open_store()).history("swept")
         if isinstance(record, EventRecord)
         and record.status is ExecutionStatus.COMPLETED
         and "reserve" in record.address
@@ -142,7 +142,7 @@ def require_each_once(open_store: Open, again: set[str], crashes: int = 1) -> No
     assert dict.fromkeys(ONCE, 1) == {name: done[name] for name in ONCE}
     assert set() == {name for name, count in done.items() if count > 1} - again, "a recorded result ran again"
     assert max(done.values()) <= 1 + crashes
-    assert StateStatus.COMPLETED is Holdfast(open_store()).show("swept").header.status
+    assert StateStatus.COMPLETED is Limpet(open_store()).show("swept").header.status
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -214,7 +214,7 @@ def test_an_interrupt_leaves_no_effect_to_be_repeated(is_graceful: bool, expecte
             run(open_store(), interrupt_checker=lambda n=number, asked=asked: n == next(asked) and signal)
             is_interrupted = False
         except ExecutionInterrupted:
-            assert StateStatus.INTERRUPTED is Holdfast(open_store()).show("swept").header.status
+            assert StateStatus.INTERRUPTED is Limpet(open_store()).show("swept").header.status
         again = to_do_again(open_store)
         assert expected == driven(open_store())
         require_each_once(open_store, again)
@@ -248,7 +248,7 @@ def test_a_rollback_stopped_at_any_write_undoes_everything_and_nothing_twice(
 def undone_on_record(open_store: Open) -> set[str]:
     return {
         undone_by(record)
-        for record in Holdfast(open_store()).history("swept")
+        for record in Limpet(open_store()).history("swept")
         if isinstance(record, EventRecord)
         and record.status is ExecutionStatus.COMPLETED
         and record.address.startswith("rollback")
@@ -265,7 +265,7 @@ def require_undone(open_store: Open, names: set[str]) -> None:
     order = list(dict.fromkeys(undone))
     executed = [name for name in ("room", "deposit", "book") if name in order]
     assert executed == [name for name in reversed(order) if name in executed], "the newest first"
-    assert StateStatus.FAILED is Holdfast(open_store()).show("swept").header.status
+    assert StateStatus.FAILED is Limpet(open_store()).show("swept").header.status
 
 
 def require_over(open_store: Open) -> None:
@@ -300,4 +300,4 @@ def test_what_nobody_asks_is_not_answered() -> None:
     backend = MemoryStateBackend()
     run(backend)
     with pytest.raises(UsageError):
-        Holdfast(backend).settle("swept", again=True)
+        Limpet(backend).settle("swept", again=True)

@@ -28,16 +28,16 @@ from crash.recorded_attempts import (
 from crash.stores import Open, opener
 from crash.sweeping import When
 
-from holdfast import (
+from limpet import (
     ExecutionEvent,
     ExecutionInterrupted,
     ExecutionState,
-    Holdfast,
     InterruptSignal,
+    Limpet,
     StateBackend,
     StateStatus,
 )
-from holdfast.testing import CrashingBackend
+from limpet.testing import CrashingBackend
 
 Way = Literal["graceful checker", "checker", "request"]
 WAYS: list[Way] = ["graceful checker", "checker", "request"]
@@ -65,7 +65,7 @@ class Interrupting:
         return asyncio.run(until_it_hangs(self._explicitly if self.way == "request" else self._with_checker, backend))
 
     async def _with_checker(self, backend: StateBackend) -> Any:
-        return await Holdfast(backend).run(attempts, "attempts", state_id="swept", interrupt_checker=self._checked)
+        return await Limpet(backend).run(attempts, "attempts", state_id="swept", interrupt_checker=self._checked)
 
     def _checked(self) -> InterruptSignal | None:
         # It is asked from time to time as well, which is as good as before an attempt.
@@ -105,7 +105,7 @@ async def until_it_hangs(run: Callable[[StateBackend], Any], backend: StateBacke
 
 def resumed(backend: StateBackend, way: Way) -> Any:
     if way != "request":
-        return Holdfast(backend).run_sync(attempts, "attempts", state_id="swept")
+        return Limpet(backend).run_sync(attempts, "attempts", state_id="swept")
     if backend.find_state("swept") is None:
         state = ExecutionState(state_backend=backend, state_id="swept")
     else:
@@ -144,7 +144,7 @@ def interrupted(
         gc.collect()
     else:
         assert undisturbed.result == result, "it ended before it could be stopped"
-    survivor = Holdfast(open_store())
+    survivor = Limpet(open_store())
     after = recorded(history_of(survivor))
     assert executions <= allowed(undisturbed.attempts, Recorded(Counter(), Counter()), after) + in_flight(crashing)
     so_far = executions.copy()

@@ -18,8 +18,8 @@ from crash.stores import KINDS, Open, opener
 from crash.sweeping import When, places
 from crash.waiting_program import EXPECTED, SAY, STATE, waiting
 
-from holdfast import Awaiting, Holdfast, StateBackend
-from holdfast.testing import CrashingBackend, SimulatedCrash
+from limpet import Awaiting, Limpet, StateBackend
+from limpet.testing import CrashingBackend, SimulatedCrash
 
 ORDERS = list(itertools.permutations(["left", "right", "news", "time"]))
 
@@ -37,7 +37,7 @@ def clock() -> Iterator[Turned]:
 def go_on(backend: StateBackend) -> Any:
     """The result, or None where the run waits."""
     try:
-        return Holdfast(backend).run_sync(waiting, state_id=STATE)
+        return Limpet(backend).run_sync(waiting, state_id=STATE)
     except Awaiting:
         return None
 
@@ -46,7 +46,7 @@ def tell(backend: StateBackend, what: str, clock: Turned) -> None:
     if what == "time":
         clock.turn(3600)
     else:
-        SAY[what](Holdfast(backend))
+        SAY[what](Limpet(backend))
 
 
 def require_all_done(found: Any) -> None:
@@ -66,7 +66,7 @@ def test_what_is_waited_for_may_come_in_any_order(kind: str, tmp_path: Path, clo
         tell(open_store(), order[-1], clock)
         require_all_done(go_on(open_store()))
         assert {1} == set(executions.values())
-        assert [] == Holdfast(open_store()).questions()
+        assert [] == Limpet(open_store()).questions()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,7 +124,7 @@ def test_a_run_that_waits_and_is_stopped_at_any_write_ends_as_the_undisturbed_on
 def test_a_run_that_waits_is_saved_where_it_does_whatever_the_policy(
     kind: str, when: When, tmp_path: Path, clock: Turned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_CHECKPOINT__FREQUENCY", "manual")
+    monkeypatch.setenv("LIMPET_CHECKPOINT__FREQUENCY", "manual")
     for number, stop_at in enumerate(places(kind, when)):
         executions.clear()
         order = ORDERS[number % len(ORDERS)]
@@ -146,8 +146,8 @@ def test_each_wait_has_a_process_of_its_own_that_ends(order: tuple[str, ...], ur
     found = process(store, log)
     assert "AwaitingAnswer" == found
     for number, what in enumerate(order):
-        with Holdfast(store) as holdfast:
-            SAY[what](holdfast)
+        with Limpet(store) as limpet:
+            SAY[what](limpet)
         found = process(store, log)
         assert number == 2 or found in ("AwaitingAnswer", "Awaiting")
     # The time may not have come before the last answer did.

@@ -12,23 +12,23 @@ import pytest
 from crash.stores import KINDS, opener
 from crash.swept_program import everything, executions
 
-from holdfast import (
+from limpet import (
     EventRecord,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     SQLiteStateBackend,
     StateBackend,
     StateStatus,
 )
-from holdfast.codec import values
-from holdfast.testing import CrashingBackend
+from limpet.codec import values
+from limpet.testing import CrashingBackend
 
 When = Literal["before", "after"]
 
 
 def run(backend: StateBackend) -> Any:
-    return Holdfast(backend).run_sync(everything, 1, state_id="swept")
+    return Limpet(backend).run_sync(everything, 1, state_id="swept")
 
 
 def run_until_stopped(backend: CrashingBackend) -> Any:
@@ -48,7 +48,7 @@ def undisturbed() -> tuple[Any, int, list[str]]:
     backend = CrashingBackend(MemoryStateBackend())
     result = run(backend)
     assert {1} == set(executions.values())
-    return result, backend.writes, sorted(Holdfast(backend).history("swept").addresses())
+    return result, backend.writes, sorted(Limpet(backend).history("swept").addresses())
 
 
 def recorded_names(backend: StateBackend) -> set[str]:
@@ -58,7 +58,7 @@ def recorded_names(backend: StateBackend) -> set[str]:
     settled = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED)
     return {
         values.decode(record.input)[0]
-        for record in Holdfast(backend).history("swept")
+        for record in Limpet(backend).history("swept")
         if isinstance(record, EventRecord) and record.status in settled and record.input is not None
     }
 
@@ -85,7 +85,7 @@ def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(kind: str, when:
             assert set() == again, "a recorded result ran again"
         assert expected == result
         assert max(executions.values()) <= 2, "what was in flight runs at most once more"
-        assert addresses == sorted(Holdfast(open_store()).history("swept").addresses())
+        assert addresses == sorted(Limpet(open_store()).history("swept").addresses())
     # How many writes there are depends on what comes together in one commit, and so, a little, on timing.
     assert stop_at > writes // 2
 
@@ -116,10 +116,10 @@ def test_a_run_stopped_again_and_again_makes_one_write_of_progress_each_time(kin
 def test_resuming_a_finished_state_again_and_again_runs_and_adds_nothing(tmp_path: Path) -> None:
     backend = SQLiteStateBackend(tmp_path / "runs.db", synchronous="normal")
     expected = run(backend)
-    position = Holdfast(backend).list_states()[0].position
+    position = Limpet(backend).list_states()[0].position
     executions.clear()
     for _ in range(4):
         assert expected == run(backend)
-        assert expected == asyncio.run(Holdfast(backend).resume("swept"))
+        assert expected == asyncio.run(Limpet(backend).resume("swept"))
     assert not executions
-    assert position == Holdfast(backend).list_states()[0].position
+    assert position == Limpet(backend).list_states()[0].position

@@ -14,15 +14,15 @@ from crash.stores import KINDS, opener
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import (
+from limpet import (
     EventRecord,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     StateBackend,
 )
-from holdfast.codec import values
-from holdfast.testing import CrashingBackend
+from limpet.codec import values
+from limpet.testing import CrashingBackend
 
 steps = st.builds(lambda number: ["step", number], st.integers(-5, 5))
 parts: st.SearchStrategy[Part] = st.recursive(
@@ -41,11 +41,11 @@ stops = st.lists(
 
 def run(backend: StateBackend, part: Part, seed: int) -> Any:
     timing.seed(seed)
-    return Holdfast(backend).run_sync(program, part, state_id="generated")
+    return Limpet(backend).run_sync(program, part, state_id="generated")
 
 
 def addresses(backend: StateBackend) -> list[str]:
-    return sorted(Holdfast(backend).history("generated").addresses())
+    return sorted(Limpet(backend).history("generated").addresses())
 
 
 def recorded(backend: StateBackend) -> set[str]:
@@ -54,7 +54,7 @@ def recorded(backend: StateBackend) -> set[str]:
         return set()
     return {
         values.decode(record.input)[1]
-        for record in Holdfast(backend).history("generated")
+        for record in Limpet(backend).history("generated")
         if isinstance(record, EventRecord)
         and record.status is ExecutionStatus.COMPLETED
         and record.address.endswith("tool_call")

@@ -23,8 +23,8 @@ import pytest
 from crash import killed_effects_program
 from crash.killed_effects_program import MOST_ATTEMPTS, ONCE, expected, logged, result_of
 
-from holdfast import ExecutionStatus, Holdfast, StateStatus
-from holdfast.codec import values
+from limpet import ExecutionStatus, Limpet, StateStatus
+from limpet.codec import values
 
 STORES = [
     "sqlite:///{}/runs.db",
@@ -102,9 +102,9 @@ class Life:
         return self.chance.random() * self.run_s * (1 + self.kills / 10)
 
     def _the_truth(self, address: str) -> dict[str, Any]:
-        with Holdfast(self.store) as holdfast:
-            assert StateStatus.AWAITING is holdfast.show(self.state_id).header.status
-            record = holdfast.history(self.state_id)[address]
+        with Limpet(self.store) as limpet:
+            assert StateStatus.AWAITING is limpet.show(self.state_id).header.status
+            record = limpet.history(self.state_id)[address]
         assert record.input is not None
         name = values.decode(record.input)[0]
         has_happened = logged(self.log)[name] == 1
@@ -124,18 +124,18 @@ class Life:
         assert dict.fromkeys(ONCE, 1) == {name: total[name] for name in ONCE}
         assert set(total) == set(self.known)
         assert max(total.values()) <= 1 + self.kills
-        with Holdfast(self.store) as holdfast:
-            assert StateStatus.COMPLETED is holdfast.show(self.state_id).header.status
-            assert holdfast.verify(self.state_id).is_sound
+        with Limpet(self.store) as limpet:
+            assert StateStatus.COMPLETED is limpet.show(self.state_id).header.status
+            assert limpet.verify(self.state_id).is_sound
 
 
 def recorded(store: str, state_id: str) -> Counter[str]:
     """What has an outcome in the store, by the names that are logged."""
     found: Counter[str] = Counter()
-    with Holdfast(store) as holdfast:
-        if holdfast.backend.find_state(state_id) is None:
+    with Limpet(store) as limpet:
+        if limpet.backend.find_state(state_id) is None:
             return found
-        for record in holdfast.history(state_id).get_event_list():
+        for record in limpet.history(state_id).get_event_list():
             assert record.attempt <= MOST_ATTEMPTS
             if record.address.endswith("tool_call") and record.status in (
                 ExecutionStatus.COMPLETED,
@@ -186,6 +186,6 @@ def killed_again_and_again(store: str, logs: Path, chance: random.Random) -> tup
             life.require_whole()
             kills += life.kills
             words += life.words
-    with Holdfast(store) as holdfast:
-        assert holdfast.doctor().is_sound
+    with Limpet(store) as limpet:
+        assert limpet.doctor().is_sound
     return kills, words

@@ -18,9 +18,9 @@ from crash.stores import KINDS, opener
 from crash.sweeping import When, places
 from crash.swept_program import everything, executions
 
-from holdfast import CheckpointPolicy, EventRecord, ExecutionStatus, Holdfast, StateStatus
-from holdfast.codec import values
-from holdfast.testing import CrashingBackend
+from limpet import CheckpointPolicy, EventRecord, ExecutionStatus, Limpet, StateStatus
+from limpet.codec import values
+from limpet.testing import CrashingBackend
 
 STORES = {
     "sqlite:///{}/runs.db?synchronous=normal": list(POLICIES),
@@ -54,10 +54,10 @@ def saved_of(policy: str, steps: Sequence[str]) -> int:
 
 
 def recorded_steps(store: str) -> set[int]:
-    with Holdfast(store, create=False) as holdfast:
+    with Limpet(store, create=False) as limpet:
         return {
             values.decode(record.input)[0]
-            for record in holdfast.history("stepping")
+            for record in limpet.history("stepping")
             if isinstance(record, EventRecord)
             and record.status is ExecutionStatus.COMPLETED
             and not record.address.endswith("agent_call")
@@ -87,15 +87,15 @@ def test_a_kill_loses_exactly_what_the_policy_allows(url: str, policy: str, tmp_
             assert die_after - saved <= 4
         if die_after % 5 == 0:
             assert list(range(len(STEPS))) == run(store, policy, 0)
-            with Holdfast(store) as holdfast:
-                assert StateStatus.COMPLETED is holdfast.show("stepping").header.status
-                assert holdfast.verify("stepping").is_sound
+            with Limpet(store) as limpet:
+                assert StateStatus.COMPLETED is limpet.show("stepping").header.status
+                assert limpet.verify("stepping").is_sound
 
 
 def test_what_a_policy_by_time_holds_back_is_saved_though_nothing_follows(tmp_path: Path) -> None:
     program = f"""
 import asyncio
-from holdfast import CheckpointPolicy, Holdfast, agent, tool
+from limpet import CheckpointPolicy, Limpet, agent, tool
 
 @tool
 async def quick(n: int) -> int:
@@ -112,19 +112,19 @@ async def waiting() -> None:
     print("ready", flush=True)
     await endless()
 
-with Holdfast("sqlite:///{tmp_path}/runs.db") as holdfast:
+with Limpet("sqlite:///{tmp_path}/runs.db") as limpet:
     policy = CheckpointPolicy("time_based", interval_s=0.3)
-    holdfast.run_sync(waiting, state_id="waiting", checkpoint_policy=policy)
+    limpet.run_sync(waiting, state_id="waiting", checkpoint_policy=policy)
 """
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    with process, Holdfast(f"sqlite:///{tmp_path}/runs.db") as holdfast:
+    with process, Limpet(f"sqlite:///{tmp_path}/runs.db") as limpet:
         assert "ready\n" == process.stdout.readline()
-        while len([each for each in holdfast.history("waiting") if isinstance(each, EventRecord)]) < 4:
+        while len([each for each in limpet.history("waiting") if isinstance(each, EventRecord)]) < 4:
             assert process.poll() is None
         process.kill()
         process.wait()
-        (checkpoint,) = holdfast.checkpoints("waiting")
+        (checkpoint,) = limpet.checkpoints("waiting")
         assert ("time_based", 3) == (checkpoint.trigger, checkpoint.events)
 
 
@@ -142,7 +142,7 @@ def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(
     kind: str, when: When, policy: str, tmp_path: Path
 ) -> None:
     executions.clear()
-    undisturbed = Holdfast("memory://").run_sync(everything, 3, state_id="swept")
+    undisturbed = Limpet("memory://").run_sync(everything, 3, state_id="swept")
     once_each = dict(executions)
     writes = places(kind, when)
     crashing = None
@@ -152,7 +152,7 @@ def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(
         executions.clear()
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
         result = _until_stopped(crashing, SWEPT[policy])
-        survivor = Holdfast(open_store())
+        survivor = Limpet(open_store())
         if crashing.is_stopped:
             before = executions.copy()
             recorded = _recorded(survivor)
@@ -169,7 +169,7 @@ def test_a_run_stopped_at_any_write_ends_as_the_undisturbed_one(
 
 def _until_stopped(backend: CrashingBackend, policy: CheckpointPolicy) -> object:
     try:
-        return Holdfast(backend).run_sync(everything, 3, state_id="swept", checkpoint_policy=policy)
+        return Limpet(backend).run_sync(everything, 3, state_id="swept", checkpoint_policy=policy)
     except BaseException:
         # A task group wraps the crash, so its type does not tell.
         if not backend.is_stopped:
@@ -178,11 +178,11 @@ def _until_stopped(backend: CrashingBackend, policy: CheckpointPolicy) -> object
     return None
 
 
-def _recorded(holdfast: Holdfast) -> set[str]:
+def _recorded(limpet: Limpet) -> set[str]:
     """The names of the calls that have a recorded outcome."""
-    if holdfast.backend.find_state("swept") is None:
+    if limpet.backend.find_state("swept") is None:
         return set()
-    history = holdfast.history("swept")
+    history = limpet.history("swept")
     found = (record for record in history if isinstance(record, EventRecord) and record.input is not None)
     outcomes = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED)
     inputs = (values.decode(record.input or b"") for record in found if record.status in outcomes)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from crash import killed_program
 
-from holdfast import EventRecord, ExecutionStatus
-from holdfast.codec import values
+from limpet import EventRecord, ExecutionStatus
+from limpet.codec import values
 
 KILLS = {
     "sqlite:///{}/runs.db": 60,
@@ -26,12 +26,12 @@ KILLS = {
 
 
 def recorded_names(store: str) -> set[str]:
-    with killed_program.opened(store) as holdfast:
-        if holdfast.backend.find_state("killed") is None:
+    with killed_program.opened(store) as limpet:
+        if limpet.backend.find_state("killed") is None:
             return set()
         return {
             ".".join(map(str, values.decode(record.input)))
-            for record in holdfast.history("killed")
+            for record in limpet.history("killed")
             if isinstance(record, EventRecord)
             and record.status is ExecutionStatus.COMPLETED
             and "::link" in record.address
@@ -97,8 +97,8 @@ def test_no_kill_loses_or_repeats_a_recorded_call_or_changes_the_result(url: str
         total = executions(log)
         assert max(total.values()) <= 1 + kills_of_this_state
         in_flight += sum(total.values()) - len(total)
-        with killed_program.opened(store) as holdfast:
-            assert holdfast.doctor().is_sound
+        with killed_program.opened(store) as limpet:
+            assert limpet.doctor().is_sound
         if kills >= most:
             break
     assert kills >= most

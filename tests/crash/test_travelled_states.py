@@ -14,11 +14,11 @@ import pytest
 from crash.stores import opener
 from crash.swept_program import everything, executions
 
-from holdfast import (
+from limpet import (
     Encryption,
     EventRecord,
     ExecutionStatus,
-    Holdfast,
+    Limpet,
     MemoryStateBackend,
     StateBackend,
     StateStatus,
@@ -26,8 +26,8 @@ from holdfast import (
     UsageError,
     new_key,
 )
-from holdfast.codec import values
-from holdfast.testing import CrashingBackend
+from limpet.codec import values
+from limpet.testing import CrashingBackend
 
 When = Literal["before", "after"]
 
@@ -46,8 +46,8 @@ PLACES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def holdfast(backend: StateBackend, kind: str) -> Holdfast:
-    return Holdfast(backend, encryption=Encryption(KEY) if kind == "encrypted" else None)
+def limpet(backend: StateBackend, kind: str) -> Limpet:
+    return Limpet(backend, encryption=Encryption(KEY) if kind == "encrypted" else None)
 
 
 def until_stopped(backend: CrashingBackend, work: Callable[[], Any]) -> Any:
@@ -61,12 +61,12 @@ def until_stopped(backend: CrashingBackend, work: Callable[[], Any]) -> Any:
     return None
 
 
-def recorded(hf: Holdfast, state_id: str, timeline: int) -> set[str]:
+def recorded(client: Limpet, state_id: str, timeline: int) -> set[str]:
     """The names, as the program counts them, of the calls whose outcome is on that timeline."""
     settled = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED)
     return {
         values.decode(record.input)[0]
-        for record in hf.history(state_id, timeline=timeline)
+        for record in client.history(state_id, timeline=timeline)
         if isinstance(record, EventRecord) and record.status in settled and record.input is not None
     }
 
@@ -86,15 +86,15 @@ def test_a_state_that_is_run_on_and_stopped_at_any_write_ends_as_the_undisturbed
     while True:
         stop_at += 1
         open_store = opener(kind, tmp_path / f"store-{next(numbers)}")
-        hf = holdfast(open_store(), kind)
-        unedited = hf.run_sync(everything, 1, state_id="swept")
-        kept = recorded(hf, "swept", 1)
-        plan = hf.plan_rerun("swept", place, **options)
+        client = limpet(open_store(), kind)
+        unedited = client.run_sync(everything, 1, state_id="swept")
+        kept = recorded(client, "swept", 1)
+        plan = client.plan_rerun("swept", place, **options)
         executions.clear()
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
-        stopped = holdfast(crashing, kind)
-        result = until_stopped(crashing, lambda hf=stopped: asyncio.run(hf.rerun("swept", place, **options)))
-        again = holdfast(open_store(), kind)
+        stopped = limpet(crashing, kind)
+        result = until_stopped(crashing, lambda client=stopped: asyncio.run(client.rerun("swept", place, **options)))
+        again = limpet(open_store(), kind)
         is_begun = len(again.timelines("swept")) == 2
         if crashing.is_stopped:
             on_new = recorded(again, "swept", 2) if is_begun else kept
@@ -118,25 +118,25 @@ def test_a_fork_with_an_edited_result_ends_as_an_undisturbed_run_with_that_resul
     kind: str, when: When, tmp_path: Path
 ) -> None:
     place = "everything::inner::agent_call"
-    hf = holdfast(MemoryStateBackend(), kind)
-    unedited = hf.run_sync(everything, 1, state_id="swept")
-    fork = hf.fork("swept", at=place, replace=EDITED)
-    expected = asyncio.run(hf.resume(fork))
+    client = limpet(MemoryStateBackend(), kind)
+    unedited = client.run_sync(everything, 1, state_id="swept")
+    fork = client.fork("swept", at=place, replace=EDITED)
+    expected = asyncio.run(client.resume(fork))
     assert {**unedited, "nested": EDITED} == expected
     numbers = itertools.count()
     for stop_at in itertools.count(1):
         open_store = opener(kind, tmp_path / f"store-{next(numbers)}")
-        holdfast(open_store(), kind).run_sync(everything, 1, state_id="swept")
+        limpet(open_store(), kind).run_sync(everything, 1, state_id="swept")
         crashing = CrashingBackend(open_store(), stop_at=stop_at, when=when)
-        stopped = holdfast(crashing, kind)
+        stopped = limpet(crashing, kind)
 
-        def travel(hf: Holdfast) -> Any:
+        def travel(client: Limpet) -> Any:
             with contextlib.suppress(UsageError):  # It is there already, where the fork itself was written.
-                hf.fork("swept", at=place, replace=EDITED, new_state_id="fork")
-            return asyncio.run(hf.resume("fork", agent=everything))
+                client.fork("swept", at=place, replace=EDITED, new_state_id="fork")
+            return asyncio.run(client.resume("fork", agent=everything))
 
-        result = until_stopped(crashing, lambda hf=stopped: travel(hf))
-        again = holdfast(open_store(), kind)
+        result = until_stopped(crashing, lambda client=stopped: travel(client))
+        again = limpet(open_store(), kind)
         assert unedited == again.run_sync(everything, 1, state_id="swept"), "the parent is as it was"
         if not crashing.is_stopped:
             assert expected == result
@@ -151,26 +151,26 @@ def test_a_fork_of_a_fork_that_is_run_on_and_stopped_again_and_again_ends_as_it_
     kind: str, tmp_path: Path
 ) -> None:
     open_store = opener(kind, tmp_path / "store")
-    hf = holdfast(open_store(), kind)
-    unedited = hf.run_sync(everything, 1, state_id="swept")
-    first = hf.fork("swept", at="everything::inner::agent_call", replace=EDITED, new_state_id="first")
-    assert {**unedited, "nested": EDITED} == asyncio.run(hf.resume(first))
-    asyncio.run(hf.rerun(first, "everything::plain::tool_call"))
-    hf.fork(first, at="everything::think::llm_call", replace={"sum": 1, "count": 2}, new_state_id="second")
+    client = limpet(open_store(), kind)
+    unedited = client.run_sync(everything, 1, state_id="swept")
+    first = client.fork("swept", at="everything::inner::agent_call", replace=EDITED, new_state_id="first")
+    assert {**unedited, "nested": EDITED} == asyncio.run(client.resume(first))
+    asyncio.run(client.rerun(first, "everything::plain::tool_call"))
+    client.fork(first, at="everything::think::llm_call", replace={"sum": 1, "count": 2}, new_state_id="second")
     expected = {**unedited, "nested": EDITED, "thought": {"sum": 1, "count": 2}}
     for stop_at in itertools.count(2):
         crashing = CrashingBackend(open_store(), stop_at=3, when="after")
-        stopped = holdfast(crashing, kind)
-        result = until_stopped(crashing, lambda hf=stopped: asyncio.run(hf.resume("second", agent=everything)))
+        stopped = limpet(crashing, kind)
+        result = until_stopped(crashing, lambda client=stopped: asyncio.run(client.resume("second", agent=everything)))
         if not crashing.is_stopped:
             assert expected == result
             break
         assert stop_at < 100
-    hf = holdfast(open_store(), kind)
-    hf.delete("swept")
-    hf.delete("first")
+    client = limpet(open_store(), kind)
+    client.delete("swept")
+    client.delete("first")
     with pytest.raises(UnknownState):
-        hf.history("swept")
-    assert expected == asyncio.run(hf.resume("second", agent=everything))
+        client.history("swept")
+    assert expected == asyncio.run(client.resume("second", agent=everything))
     # What was edited started later, and is executed again.
-    assert unedited == asyncio.run(hf.rerun("second", "everything::step#3::tool_call", agent=everything))
+    assert unedited == asyncio.run(client.rerun("second", "everything::step#3::tool_call", agent=everything))

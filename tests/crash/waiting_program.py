@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast import Awaiting, Holdfast, agent, ask, sleep, tool, wait_for_message
+from limpet import Awaiting, Limpet, agent, ask, sleep, tool, wait_for_message
 
 STATE = "waits"
 EXPECTED = ["left yes", "right 3", "rested", "got news", "done"]
@@ -54,10 +54,10 @@ async def waiting() -> list[str]:
     return [*found, await step("done")]
 
 
-SAY: dict[str, Callable[[Holdfast], object]] = {
-    "left": lambda hf: hf.answer(STATE, True, address="ask[left]"),
-    "right": lambda hf: hf.answer(STATE, 3, address="ask[right]"),
-    "news": lambda hf: hf.send(STATE, "news", "news", key="one"),
+SAY: dict[str, Callable[[Limpet], object]] = {
+    "left": lambda client: client.answer(STATE, True, address="ask[left]"),
+    "right": lambda client: client.answer(STATE, 3, address="ask[right]"),
+    "news": lambda client: client.send(STATE, "news", "news", key="one"),
 }
 """What others tell the run; each may be told again."""
 
@@ -71,9 +71,9 @@ def main(store: str, log: str) -> None:
             file.write(f"{name}\n")
 
     note = append
-    with Holdfast(store) as holdfast:
+    with Limpet(store) as limpet:
         try:
-            found: Any = holdfast.run_sync(waiting, state_id=STATE, patience_s=0)
+            found: Any = limpet.run_sync(waiting, state_id=STATE, patience_s=0)
         except Awaiting as awaiting:
             found = type(awaiting).__name__
     print(found)

@@ -6,9 +6,9 @@ import asyncio
 
 from damage.small_program import EXPECTED, executions
 
-from holdfast import EventRecord, ExecutionStatus, Holdfast, Record, StateBackend, StateHeader
-from holdfast.codec import values
-from holdfast.errors import HoldfastError, StateCorrupted, UsageError
+from limpet import EventRecord, ExecutionStatus, Limpet, Record, StateBackend, StateHeader
+from limpet.codec import values
+from limpet.errors import LimpetError, StateCorrupted, UsageError
 
 RESULTS = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED)
 
@@ -21,7 +21,7 @@ class Sound:
         assert header is not None
         self.state_id = state_id
         self.header = header
-        self.records = list(Holdfast(backend).history(state_id))
+        self.records = list(Limpet(backend).history(state_id))
         self.addresses = {record.seq: record.address for record in self.records if isinstance(record, EventRecord)}
 
 
@@ -46,12 +46,12 @@ def checked(backend: StateBackend, sound: Sound, *, resumes: bool = False, recov
 
     Fails where it is silently wrong, or where what stands before the damage cannot be used.
     """
-    hf = Holdfast(backend)
-    verification = hf.verify(sound.state_id)
+    client = Limpet(backend)
+    verification = client.verify(sound.state_id)
     assert sound.state_id == verification.state_id
     error = None
     try:
-        view = hf.show(sound.state_id)
+        view = client.show(sound.state_id)
         found, header = list(view.history), view.header
         assert found == sound.records[: len(found)], "another history, and nothing is said of it"
         assert without_lease(sound.header) == without_lease(header), "another header, and nothing is said of it"
@@ -59,7 +59,7 @@ def checked(backend: StateBackend, sound: Sound, *, resumes: bool = False, recov
         assert not verification.needs_recovery
         if len(found) == len(sound.records):
             if resumes:
-                _resume(hf, sound, found)
+                _resume(client, sound, found)
             return "harmless"
         # Less is there than was acknowledged. Only a state that was being written can look like that.
         assert sound.header.holder is not None or sound.state_id == "stopped"
@@ -71,37 +71,37 @@ def checked(backend: StateBackend, sound: Sound, *, resumes: bool = False, recov
         assert error.seq == verification.usable + 1 or (error.seq == 0 and verification.header_damage)
     if not recovers:
         return "detected" if verification.usable else "lost"
-    return _recovered(hf, sound, resumes=resumes)
+    return _recovered(client, sound, resumes=resumes)
 
 
-def _recovered(hf: Holdfast, sound: Sound, *, resumes: bool) -> str:
-    usable = hf.verify(sound.state_id).usable
+def _recovered(client: Limpet, sound: Sound, *, resumes: bool) -> str:
+    usable = client.verify(sound.state_id).usable
     try:
-        hf.recover(sound.state_id)
+        client.recover(sound.state_id)
     except UsageError:
         assert 0 == usable, "something stands before the damage, and was given up"
         return "lost"
-    found = list(hf.history(sound.state_id))
+    found = list(client.history(sound.state_id))
     assert found == [record for record in sound.records if record.seq <= usable], "what stood before is not all there"
-    verification = hf.verify(sound.state_id)
+    verification = client.verify(sound.state_id)
     assert not verification.needs_recovery
     if resumes:
-        _resume(hf, sound, found)
+        _resume(client, sound, found)
     return "detected"
 
 
-def _resume(hf: Holdfast, sound: Sound, recorded: list[Record]) -> None:
+def _resume(client: Limpet, sound: Sound, recorded: list[Record]) -> None:
     executions.clear()
-    assert EXPECTED == asyncio.run(hf.resume(sound.state_id))
+    assert EXPECTED == asyncio.run(client.resume(sound.state_id))
     assert set() == names_of(recorded) & set(executions), "a recorded call was executed again"
 
 
 def require_others_untouched(backend: StateBackend, other: Sound) -> None:
     """A damaged state never hides another one."""
-    hf = Holdfast(backend)
-    listed = {header.state_id: header for header in hf.list_states()}
+    client = Limpet(backend)
+    listed = {header.state_id: header for header in client.list_states()}
     assert without_lease(other.header) == without_lease(listed[other.state_id])
-    assert other.records == list(hf.history(other.state_id))
+    assert other.records == list(client.history(other.state_id))
 
 
 def refused(call: object) -> bool:
@@ -109,6 +109,6 @@ def refused(call: object) -> bool:
     assert callable(call)
     try:
         call()
-    except HoldfastError:
+    except LimpetError:
         return True
     return False

@@ -9,7 +9,7 @@ from pathlib import Path
 from damage.checking import Sound, checked, require_others_untouched
 from damage.small_program import fill
 
-from holdfast import StateBackend
+from limpet import StateBackend
 
 BITS = (0, 3, 7)
 STATES = ("done", "stopped")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, StateBackend, StateMetadata, agent, tool
-from holdfast.testing import CrashingBackend
+from limpet import Limpet, StateBackend, StateMetadata, agent, tool
+from limpet.testing import CrashingBackend
 
 executions: Counter[str] = Counter()
 
@@ -54,15 +54,15 @@ def fill(backend: StateBackend) -> None:
     executions.clear()
     with pytest.MonkeyPatch.context() as patched:
         # What is captured of the environment would only be more of the same bytes.
-        patched.setenv("HOLDFAST_CAPTURE", "off")
+        patched.setenv("LIMPET_CAPTURE", "off")
         _fill(backend)
 
 
 def _fill(backend: StateBackend) -> None:
-    assert EXPECTED == Holdfast(backend).run_sync(small, "kelp", state_id="done", metadata=METADATA)
+    assert EXPECTED == Limpet(backend).run_sync(small, "kelp", state_id="done", metadata=METADATA)
     crashing = CrashingBackend(backend, stop_at=STOPPED_AT, when="after")
     try:
-        Holdfast(crashing).run_sync(small, "kelp", state_id="stopped", metadata=METADATA)
+        Limpet(crashing).run_sync(small, "kelp", state_id="stopped", metadata=METADATA)
     except BaseException:
         assert crashing.is_stopped
     assert crashing.is_stopped

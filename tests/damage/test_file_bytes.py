@@ -11,7 +11,7 @@ from damage.checking import Sound, checked, require_others_untouched
 from damage.damaged_store import BITS, STATES, DamagedStore, flipped
 from damage.small_program import fill
 
-from holdfast import FileSystemStateBackend
+from limpet import FileSystemStateBackend
 
 JOURNAL = "journal-000000001.jsonl"
 DERIVED = ("header.json", "lease.json")

@@ -10,8 +10,8 @@ import apsw
 import pytest
 from damage.damaged_store import BITS, STATES, DamagedStore, flipped
 
-from holdfast import SQLiteStateBackend
-from holdfast.backends.sqlite.driver import Connection, connect
+from limpet import SQLiteStateBackend
+from limpet.backends.sqlite.driver import Connection, connect
 
 HEADER_TEXTS = ("status", "metadata", "agent", "pipeline_name")
 

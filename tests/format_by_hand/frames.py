@@ -82,9 +82,9 @@ def _opened(body: bytes, master: bytes, owner: str, seq: int) -> bytes:
         return hmac.digest(master, label, hashlib.sha256)
 
     key_id, nonce, rest = body[:4], body[4:16], body[16:]
-    assert key_id == derived(b"holdfast key id")[:4]
+    assert key_id == derived(b"limpet key id")[:4]
     place = b"record" + owner.encode() + seq.to_bytes(8, "big")
-    plain = AESGCM(derived(b"holdfast encryption key")).decrypt(nonce, rest, place)
-    made = hmac.digest(derived(b"holdfast nonce key"), len(place).to_bytes(8, "big") + place + plain, hashlib.sha256)
+    plain = AESGCM(derived(b"limpet encryption key")).decrypt(nonce, rest, place)
+    made = hmac.digest(derived(b"limpet nonce key"), len(place).to_bytes(8, "big") + place + plain, hashlib.sha256)
     assert nonce == made[:12]
     return plain

@@ -160,7 +160,7 @@ class Journal(NamedTuple):
 
 def read_folder(folder: Path) -> dict[str, State]:
     """Every state in a folder, by its id. Fails where a sum or a checksum does not fit."""
-    assert "holdfast states 1\n" == (folder / "format").read_text()
+    assert "limpet states 1\n" == (folder / "format").read_text()
     store = read_line((folder / "store.json").read_bytes(), "store").content
     assert 32 == len(store["store_id"])
     return {path.name: _state_in(folder, path) for path in (folder / "states").iterdir()}
@@ -253,7 +253,7 @@ def write_folder(folder: Path, header: dict[str, Any], records: list[dict[str, A
     state_id = header["state_id"]
     path = folder / "states" / state_id
     path.mkdir(parents=True)
-    (folder / "format").write_text("holdfast states 1\n")
+    (folder / "format").write_text("limpet states 1\n")
     store, _ = write_line({"store_id": "0123456789abcdef" * 2, "keys_below": header["key"] + 1}, "store")
     (folder / "store.json").write_bytes(store)
     text, after = write_line({"header": header}, state_id)

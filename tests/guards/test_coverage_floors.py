@@ -26,7 +26,7 @@ def entry(covered: int, of: int = 100) -> dict[str, dict[str, int]]:
 
 
 def judged(folder: Path, covered: dict[str, int], *, branch: bool = True) -> tuple[int, str]:
-    files = {f"src/holdfast/{name}/part.py": entry(count) for name, count in covered.items()}
+    files = {f"src/limpet/{name}/part.py": entry(count) for name, count in covered.items()}
     report = folder / "coverage.json"
     report.write_text(json.dumps({"meta": {"branch_coverage": branch}, "files": files}))
     answer = subprocess.run([sys.executable, TOOL, report], capture_output=True, text=True, timeout=60)
@@ -42,7 +42,7 @@ def test_enough_coverage_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "covered", "line"),
-    [("journal", 94, "holdfast/journal"), ("backends/sqlite", 94, "holdfast/backends"), ("engine", 74, "holdfast ")],
+    [("journal", 94, "limpet/journal"), ("backends/sqlite", 94, "limpet/backends"), ("engine", 74, "limpet ")],
 )
 def test_a_folder_below_its_floor_fails(tmp_path: Path, folder: str, covered: int, line: str) -> None:
     status, text = judged(tmp_path, dict.fromkeys(FOLDERS, 95) | {folder: covered})

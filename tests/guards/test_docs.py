@@ -4,7 +4,7 @@ In README.md and docs/, each page in an empty folder of its own, from top to bot
 
 * ```python blocks are one program, in order, run where the first of them stands;
 * ```python title="research.py" blocks are saved under that name, and run unless a console block names the file;
-* ```console blocks: the lines beginning with `$ holdfast` or `$ python` are run. What the block shows below such a line
+* ```console blocks: the lines beginning with `$ limpet` or `$ python` are run. What the block shows below such a line
   is compared with what is printed, where `...` stands for anything. A line that shows nothing below it must succeed.
 """
 
@@ -31,7 +31,7 @@ FENCE = re.compile(
 TITLE = re.compile(r"""title=(["'])(?P<title>[\w./-]+)\1""")
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<inline><[^>]*>|[^)\s]+)[^)]*\)|^\[[^\]]+\]:\s*(?P<reference>\S+)", re.M)
 HEADING = re.compile(r"^#+\s+(?P<text>.+?)\s*#*$", re.M)
-RUNNABLE = ("holdfast", "python")
+RUNNABLE = ("limpet", "python")
 LONGEST_RUN_S = 120
 
 
@@ -87,7 +87,7 @@ def program(untitled: list[Block]) -> str:
 
 def run(command: str, folder: Path) -> Printed:
     """What a person would see who types the command in that folder."""
-    settings = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "COV_"))}
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("LIMPET_", "COV_"))}
     settings |= {"HOME": str(folder), "NO_COLOR": "1", "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
     settings["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), settings.get("PATH", os.defpath)))
     answer = subprocess.run(

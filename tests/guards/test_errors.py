@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import errors
-from holdfast.errors import ConfigurationProblem, HoldfastError
-from holdfast.model.header import utc
-from holdfast.model.waits import Question
+import limpet
+from limpet import errors
+from limpet.errors import ConfigurationProblem, LimpetError
+from limpet.model.header import utc
+from limpet.model.waits import Question
 
 CLASSES: dict[str, type[BaseException]] = {
     name: value
     for name, value in vars(errors).items()
     if inspect.isclass(value) and issubclass(value, BaseException) and value.__module__.startswith(errors.__name__)
 }
-TREE = {name: value for name, value in CLASSES.items() if issubclass(value, HoldfastError)}
+TREE = {name: value for name, value in CLASSES.items() if issubclass(value, LimpetError)}
 SPEAKING = {name: value for name, value in TREE.items() if value.__str__ is not Exception.__str__}
 
 WHOLE_SENTENCES = {"problem": "The lamp is out.", "remedy": "Light it again."}
@@ -32,7 +32,7 @@ SAMPLES: dict[object, object] = {str: "sample", int: 3, float: 2.5, bool: True, 
 SAMPLES[Sequence[Any]] = [
     Question(state_id="kelp", address="a::ask::question", prompt="Sure?", type_name="bool", asked_at=utc(0.0), seq=3)
 ]
-SAMPLES[ConfigurationProblem] = ConfigurationProblem("holdfast.toml:3", "lamp", "lamp cannot be 3.")
+SAMPLES[ConfigurationProblem] = ConfigurationProblem("limpet.toml:3", "lamp", "lamp cannot be 3.")
 
 
 def sample(hint: object, name: str = "") -> object:
@@ -63,7 +63,7 @@ def drawn_parents() -> dict[str, str | None]:
     parents: dict[str, str | None] = {}
     branch: list[str] = []
     for line in inspect.cleandoc(errors.__doc__ or "").splitlines():
-        if found := re.match(r"(?P<lines>(?:│  |   )*(?:├─ |└─ )|(?=HoldfastError$))(?P<name>\w+)", line):
+        if found := re.match(r"(?P<lines>(?:│  |   )*(?:├─ |└─ )|(?=LimpetError$))(?P<name>\w+)", line):
             branch = [*branch[: len(found["lines"]) // 3], found["name"]]
             assert found["name"] not in parents, f"{found['name']} is drawn twice"
             parents[found["name"]] = branch[-2] if len(branch) > 1 else None
@@ -84,8 +84,8 @@ def test_every_error_has_a_docstring_of_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_error_is_exported(name: str) -> None:
-    assert name in holdfast.__all__
-    assert CLASSES[name] is getattr(holdfast, name)
+    assert name in limpet.__all__
+    assert CLASSES[name] is getattr(limpet, name)
 
 
 @pytest.mark.parametrize("name", CLASSES)

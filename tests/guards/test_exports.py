@@ -9,14 +9,14 @@ from types import ModuleType
 
 import pytest
 
-import holdfast
+import limpet
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "limpet"
 INITS = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py"))
 
 
 def is_submodule(value: object) -> bool:
-    return isinstance(value, ModuleType) and value.__name__.startswith("holdfast.")
+    return isinstance(value, ModuleType) and value.__name__.startswith("limpet.")
 
 
 def only_names(node: ast.stmt, init: str) -> bool:
@@ -32,22 +32,22 @@ def only_names(node: ast.stmt, init: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", holdfast.__all__)
+@pytest.mark.parametrize("name", limpet.__all__)
 def test_every_exported_name_is_there(name: str) -> None:
-    assert getattr(holdfast, name) is not None
+    assert getattr(limpet, name) is not None
 
 
 def test_no_name_is_exported_twice() -> None:
-    assert len(set(holdfast.__all__)) == len(holdfast.__all__)
+    assert len(set(limpet.__all__)) == len(limpet.__all__)
 
 
 def test_nothing_is_visible_that_is_not_exported() -> None:
-    visible = {name for name, value in vars(holdfast).items() if not name.startswith("_") and not is_submodule(value)}
-    assert set() == visible - set(holdfast.__all__)
+    visible = {name for name, value in vars(limpet).items() if not name.startswith("_") and not is_submodule(value)}
+    assert set() == visible - set(limpet.__all__)
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:
-    assert version("holdfast") == holdfast.__version__
+    assert version("limpet") == limpet.__version__
 
 
 @pytest.mark.parametrize("init", INITS)

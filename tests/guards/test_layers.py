@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "limpet"
 
-# From the top to the bottom. "" is `holdfast` itself: the public names, which only the rows above it may use.
+# From the top to the bottom. "" is `limpet` itself: the public names, which only the rows above it may use.
 LAYERS = (
     {"cli", "__main__"},
     {"demo", "testing", "integrations", "web"},
@@ -52,20 +52,20 @@ OPTIONAL = {
 @dataclass(frozen=True)
 class Import:
     importer: str
-    """The module that imports, without the leading 'holdfast.'."""
+    """The module that imports, without the leading 'limpet.'."""
     target: str
     """The full name of what is imported; for `from a import b` it is 'a.b' where b is a module of ours."""
     line: int
     runs_on_import: bool
 
     def __str__(self) -> str:
-        return f"holdfast.{self.importer}:{self.line} imports {self.target}".replace("holdfast.:", "holdfast:")
+        return f"limpet.{self.importer}:{self.line} imports {self.target}".replace("limpet.:", "limpet:")
 
     @property
     def ours(self) -> str | None:
-        """What is imported, without the leading 'holdfast.'; None if it is not ours."""
+        """What is imported, without the leading 'limpet.'; None if it is not ours."""
         package, _, rest = self.target.partition(".")
-        return rest if package == "holdfast" else None
+        return rest if package == "limpet" else None
 
 
 def module_name(path: Path) -> str:
@@ -88,7 +88,7 @@ def targets(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     source = node.module or ""
     for alias in node.names:
         submodule = f"{source}.{alias.name}"
-        yield submodule if submodule.removeprefix("holdfast.") in MODULES else source
+        yield submodule if submodule.removeprefix("limpet.") in MODULES else source
 
 
 def imports_in(node: ast.AST, importer: str, *, runs_on_import: bool = True) -> Iterator[Import]:
@@ -130,7 +130,7 @@ def test_imports_point_downwards(module: str) -> None:
 @pytest.mark.parametrize("module", [name for name in MODULES if layer(name) == "journal"])
 def test_the_journal_is_pure(module: str) -> None:
     tops = {each.target.partition(".")[0]: str(each) for each in imports_of(module)}
-    foreign = set(tops) - sys.stdlib_module_names - {"holdfast", "msgspec"}
+    foreign = set(tops) - sys.stdlib_module_names - {"limpet", "msgspec"}
     assert [] == [text for top, text in tops.items() if top in IMPURE | foreign]
 
     calls = (node.func for node in ast.walk(ast.parse(MODULES[module].read_text())) if isinstance(node, ast.Call))
@@ -155,14 +155,14 @@ def test_optional_packages_are_imported_only_when_used(module: str) -> None:
 @pytest.mark.parametrize(
     ("importer", "target"),
     [
-        ("model.header", "holdfast.backends.contract"),
-        ("backends.memory", "holdfast.journal.replay"),
-        ("codec.values", "holdfast.backends.contract"),
-        ("journal.replay", "holdfast.codec"),
-        ("journal.replay", "holdfast.backends.contract"),
-        ("engine.event", "holdfast.client"),
-        ("client", "holdfast"),
-        ("", "holdfast.cli.main"),
+        ("model.header", "limpet.backends.contract"),
+        ("backends.memory", "limpet.journal.replay"),
+        ("codec.values", "limpet.backends.contract"),
+        ("journal.replay", "limpet.codec"),
+        ("journal.replay", "limpet.backends.contract"),
+        ("engine.event", "limpet.client"),
+        ("client", "limpet"),
+        ("", "limpet.cli.main"),
     ],
 )
 def test_an_import_that_points_up_is_seen(importer: str, target: str) -> None:

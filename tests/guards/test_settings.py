@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.model import SETTINGS
-from holdfast.config.reference import BEGIN, END, with_reference
-from holdfast.config.variables import VARIABLES
+from limpet.config.model import SETTINGS
+from limpet.config.reference import BEGIN, END, with_reference
+from limpet.config.variables import VARIABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 

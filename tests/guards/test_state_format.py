@@ -1,6 +1,6 @@
-"""The page about the state format is true: by it alone, stores are read and written that Holdfast wrote and reads.
+"""The page about the state format is true: by it alone, stores are read and written that Limpet wrote and reads.
 
-What knows the format by the page alone stands in ``tests/format_by_hand`` and imports nothing of Holdfast.
+What knows the format by the page alone stands in ``tests/format_by_hand`` and imports nothing of Limpet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from format_by_hand.frames import Base, read_journal
 from versions import kept_actors
 from versions.kept_facts import TEST_KEY
 
-from holdfast import (
+from limpet import (
     CheckpointNote,
     CheckpointRecord,
     Details,
@@ -32,7 +32,7 @@ from holdfast import (
     ExecutionEvent,
     ExecutionState,
     Failure,
-    Holdfast,
+    Limpet,
     Part,
     Retention,
     SQLiteStateBackend,
@@ -45,7 +45,7 @@ from holdfast import (
     agent,
     tool,
 )
-from holdfast.backends.files.states import FileSystemStateBackend
+from limpet.backends.files.states import FileSystemStateBackend
 
 HERE = Path(__file__).parent
 RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord, 5: DroppedRecord}
@@ -53,11 +53,11 @@ KEY = base64.b64decode(TEST_KEY)
 
 
 @pytest.mark.parametrize("file", sorted((HERE.parent / "format_by_hand").glob("*.py")), ids=lambda file: file.name)
-def test_what_is_by_hand_imports_nothing_of_holdfast(file: Path) -> None:
+def test_what_is_by_hand_imports_nothing_of_limpet(file: Path) -> None:
     nodes = list(ast.walk(ast.parse(file.read_text())))
     named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     named += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    assert [] == [name for name in named if name.split(".")[0] in ("holdfast", "msgspec", "versions")]
+    assert [] == [name for name in named if name.split(".")[0] in ("limpet", "msgspec", "versions")]
 
 
 @pytest.mark.parametrize("tag", RECORDS)
@@ -112,26 +112,26 @@ def opened(kind: str, path: Path) -> Iterator[StateBackend]:
         yield backend
 
 
-async def fill(hf: Holdfast, **options: Any) -> None:
+async def fill(client: Limpet, **options: Any) -> None:
     """Runs, failures, timelines, forks of forks, a fork whose parent is gone, storage and checkpoints."""
     metadata = StateMetadata(tags=["reef"], description="Tang – 海藻", pipeline_name="kelp", custom_data={"n": [1.5]})
-    await hf.run(kept_actors.survey, ["north", "south"], state_id="whole", metadata=metadata)
+    await client.run(kept_actors.survey, ["north", "south"], state_id="whole", metadata=metadata)
     kept_actors.weather.add("storm")
     with suppress(kept_actors.Storm):
-        await hf.run(kept_actors.haul, 5, state_id="failed")
+        await client.run(kept_actors.haul, 5, state_id="failed")
     kept_actors.weather.clear()
-    await hf.run(kept_actors.haul, 4, state_id="travelled")
-    await hf.rerun("travelled", "haul::stow::lift::tool_call", replace=200)
-    hf.fork("travelled", "stow#2", new_state_id="fork")
-    await hf.resume("fork")
-    hf.fork("fork", "stow#2::lift", replace=300, new_state_id="fork-of-fork")
-    await hf.run(kept_actors.haul, 3, state_id="parent")
-    hf.fork("parent", new_state_id="orphan")
-    hf.delete("parent")
-    await hf.run(kept_actors.haul, 4, state_id="lean", metadata=StateMetadata(tags=["lean"]))
-    await hf.rerun("lean", "haul::stow::lift::tool_call", replace=200)
-    assert hf.cleanup(Retention(compact_after=timedelta(0), tags=["lean"])).compacted
-    state = ExecutionState(state_backend=hf.backend, state_id="explicit", **options)
+    await client.run(kept_actors.haul, 4, state_id="travelled")
+    await client.rerun("travelled", "haul::stow::lift::tool_call", replace=200)
+    client.fork("travelled", "stow#2", new_state_id="fork")
+    await client.resume("fork")
+    client.fork("fork", "stow#2::lift", replace=300, new_state_id="fork-of-fork")
+    await client.run(kept_actors.haul, 3, state_id="parent")
+    client.fork("parent", new_state_id="orphan")
+    client.delete("parent")
+    await client.run(kept_actors.haul, 4, state_id="lean", metadata=StateMetadata(tags=["lean"]))
+    await client.rerun("lean", "haul::stow::lift::tool_call", replace=200)
+    assert client.cleanup(Retention(compact_after=timedelta(0), tags=["lean"])).compacted
+    state = ExecutionState(state_backend=client.backend, state_id="explicit", **options)
     await ExecutionEvent(kept_actors.AddOne())(kept_actors.CountInput(value=5), None, state)
     state.storage.set("all", {"$odd": [float("nan"), float("-inf"), b"\xff"], "none": None})
     state.storage.set("gone", 2**70)
@@ -140,12 +140,12 @@ async def fill(hf: Holdfast, **options: Any) -> None:
     state.save_checkpoint(StateStatus.INTERRUPTED)
 
 
-def stored_by_holdfast(hf: Holdfast, **options: Any) -> dict[str, tuple[stores.State, list[Any]]]:
-    """Every state as the page would have it, and its records as lists; told by Holdfast."""
+def stored_by_limpet(client: Limpet, **options: Any) -> dict[str, tuple[stores.State, list[Any]]]:
+    """Every state as the page would have it, and its records as lists; told by Limpet."""
     found: dict[str, tuple[stores.State, list[Any]]] = {}
-    for header in hf.list_states():
+    for header in client.list_states():
         state_id = header.state_id
-        snapshot = ExecutionState.load_from_state_id(state_id, hf.backend, **options).to_snapshot()
+        snapshot = ExecutionState.load_from_state_id(state_id, client.backend, **options).to_snapshot()
         state = stores.State(
             state_id,
             header.status.value,
@@ -157,7 +157,7 @@ def stored_by_holdfast(hf: Holdfast, **options: Any) -> dict[str, tuple[stores.S
             header.timeline,
             [Base(base.state_id, base.last) for base in header.bases],
             None if header.end is None else (header.end.position, header.end.link),
-            [frame for _, frame in hf.backend.read(state_id)],
+            [frame for _, frame in client.backend.read(state_id)],
         )
         found[state_id] = (state, listed(snapshot.records))
     return found
@@ -173,9 +173,9 @@ def test_a_store_is_read_by_the_page_alone(kind: str, is_sealed: bool, tmp_path:
     options: dict[str, Any] = {"encryption": Encryption(TEST_KEY)} if is_sealed else {}
     path = tmp_path / ("store.db" if kind == "sqlite" else "store")
     with opened(kind, path) as backend:
-        hf = Holdfast(backend, **options)
-        asyncio.run(fill(hf, **options))
-        expected = stored_by_holdfast(hf, **options)
+        client = Limpet(backend, **options)
+        asyncio.run(fill(client, **options))
+        expected = stored_by_limpet(client, **options)
     by_hand = stores.read_sqlite(path) if kind == "sqlite" else stores.read_folder(path)
     assert {"whole", "failed", "travelled", "fork", "fork-of-fork", "orphan", "lean", "explicit"} == set(by_hand)
     for state_id, (state, records) in expected.items():
@@ -189,9 +189,9 @@ def test_a_store_is_read_by_the_page_alone(kind: str, is_sealed: bool, tmp_path:
 def test_letters_are_read_by_the_page_alone(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(kind, path) as backend:
-        hf = Holdfast(backend)
+        client = Limpet(backend)
         for state_id in ("kelp", "wrack.2"):
-            hf.run_sync(greetings, ["tide"], state_id=state_id)
+            client.run_sync(greetings, ["tide"], state_id=state_id)
             for name in ("question", "Tang – 海藻"):
                 backend.deliver(state_id, name, name.encode() + b"\xff")
         expected = [*backend.letters("kelp"), *backend.letters("wrack.2")]
@@ -211,7 +211,7 @@ def test_notes_are_read_by_the_page_alone(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["zstd", "gzip"])
 def test_closed_segments_are_packed_and_hold_the_same_lines(kind: str, tmp_path: Path) -> None:
     with opened(kind, tmp_path / "store") as backend:
-        asyncio.run(fill(Holdfast(backend)))
+        asyncio.run(fill(Limpet(backend)))
     suffix = {"zstd": "zst", "gzip": "gz"}[kind]
     assert list((tmp_path / "store" / "states" / "whole").glob(f"journal-*.jsonl.{suffix}"))
 
@@ -219,12 +219,12 @@ def test_closed_segments_are_packed_and_hold_the_same_lines(kind: str, tmp_path:
 @pytest.mark.parametrize("schema", ["schema-1", "schema-2", "schema-3"])
 def test_old_records_are_read_by_the_page_alone(schema: str, tmp_path: Path) -> None:
     shutil.copy(HERE.parent / "versions" / "stores" / schema / "plain.db", tmp_path / "plain.db")
-    with Holdfast(f"sqlite:///{tmp_path}/plain.db", create=False) as hf:
-        for header in hf.list_states():
+    with Limpet(f"sqlite:///{tmp_path}/plain.db", create=False) as client:
+        for header in client.list_states():
             state_id = header.state_id
             bases = [Base(base.state_id, base.last) for base in header.bases]
-            snapshot = ExecutionState.load_from_state_id(state_id, hf.backend).to_snapshot(with_artifacts=False)
-            frames = [frame for _, frame in hf.backend.read(state_id)]
+            snapshot = ExecutionState.load_from_state_id(state_id, client.backend).to_snapshot(with_artifacts=False)
+            frames = [frame for _, frame in client.backend.read(state_id)]
             assert {1} == {frame[4] for frame in frames}
             assert listed(snapshot.records) == read_journal(state_id, frames, bases)
 
@@ -286,18 +286,22 @@ def test_a_store_that_was_written_by_hand_is_listed_verified_shown_and_resumed(t
     greeted.clear()
     stores.write_folder(tmp_path / "store", WRITTEN, RECORDS_BY_HAND)
     by_hand = stores.read_folder(tmp_path / "store")["by-hand"]
-    with Holdfast(FileSystemStateBackend(tmp_path / "store")) as hf:
-        [header] = hf.list_states(tags=["hand"])
+    with Limpet(FileSystemStateBackend(tmp_path / "store")) as client:
+        [header] = client.list_states(tags=["hand"])
         assert ("by-hand", "reef:greetings", 5) == (header.state_id, header.agent, header.position)
-        assert stored_by_holdfast(hf)["by-hand"][0] == by_hand
-        assert hf.verify("by-hand").is_sound
-        shown = hf.show("by-hand").history
+        assert stored_by_limpet(client)["by-hand"][0] == by_hand
+        assert client.verify("by-hand").is_sound
+        shown = client.show("by-hand").history
         assert "hello kelp" == shown.get_event_result("greetings::greet::tool_call")
-        state = ExecutionState.load_from_state_id("by-hand", hf.backend)
+        state = ExecutionState.load_from_state_id("by-hand", client.backend)
         assert (1, b"\x00\xff") == state.storage.get("kept")
-        assert ["hello kelp", "hello tide"] == hf.run_sync(greetings, ["kelp", "tide"], state_id="by-hand")
+        assert ["hello kelp", "hello tide"] == client.run_sync(greetings, ["kelp", "tide"], state_id="by-hand")
         assert ["tide"] == greeted
-        assert (1, 7, 0.5) == (hf.usage("by-hand").model_calls, hf.usage("by-hand").tokens, hf.usage("by-hand").cost)
+        assert (1, 7, 0.5) == (
+            client.usage("by-hand").model_calls,
+            client.usage("by-hand").tokens,
+            client.usage("by-hand").cost,
+        )
     again = stores.read_folder(tmp_path / "store")["by-hand"]
     assert "completed" == again.status
     assert by_hand.frames == again.frames[: len(by_hand.frames)]

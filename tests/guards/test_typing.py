@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 WRONG_USAGE = """
-from holdfast import tool
+from limpet import tool
 
 @tool
 async def double(number: int) -> int:

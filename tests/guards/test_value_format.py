@@ -28,11 +28,11 @@ from format_by_hand import lines, page
 from pydantic import BaseModel
 from versions import kept_actors
 
-from holdfast import ArtifactReference, MissingSecret, register_type
-from holdfast.codec import values
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.left_out import LeftOut
-from holdfast.lines import TAG_NAMES, text_of_value
+from limpet import ArtifactReference, MissingSecret, register_type
+from limpet.codec import values
+from limpet.codec.kinds import Opaque
+from limpet.codec.left_out import LeftOut
+from limpet.lines import TAG_NAMES, text_of_value
 
 
 def test_every_tag_of_the_codec_is_on_the_page_with_its_name() -> None:
@@ -127,7 +127,7 @@ CONTENTS: list[tuple[Any, int, Any]] = [
 NOTES: list[tuple[Any, int, Any]] = [
     (Opaque("socket:socket"), 30, "socket:socket"),
     (ArtifactReference("sha256:" + "0" * 64, "text", 5, "kelp", ""), 37, ["sha256:" + "0" * 64, "text", 5, "kelp", ""]),
-    (MissingSecret("token"), 38, ["token", b"holdfast:secret"]),
+    (MissingSecret("token"), 38, ["token", b"limpet:secret"]),
     (LeftOut(Cave, "name"), 39, [here("Cave"), "name"]),
 ]
 

@@ -14,11 +14,11 @@ import polars as pl
 from acceptance.table_of_types import rows
 from hostile.fuzzing import Fuzzer
 
-from holdfast import ArtifactReference, MemoryArtifactBackend
-from holdfast.artifacts.stored_values import StoredValues
-from holdfast.codec.values import encode
-from holdfast.errors import ArtifactCorrupted, ValueNotReadable
-from holdfast.model.artifacts import content_of, id_of_chunks
+from limpet import ArtifactReference, MemoryArtifactBackend
+from limpet.artifacts.stored_values import StoredValues
+from limpet.codec.values import encode
+from limpet.errors import ArtifactCorrupted, ValueNotReadable
+from limpet.model.artifacts import content_of, id_of_chunks
 
 ADAPTERS = ("npy", "arrow", "text", "value", "bytes", "nobody's")
 _head = struct.Struct(">BQ")

@@ -19,10 +19,10 @@ from hostile.fuzzing import Fuzzer
 from hostile.journals import KEY, STATE_ID, ChangedJournals, framed, read_journal
 from hostile.watch import Reading, Watch
 
-from holdfast.codec.frames import from_frames
-from holdfast.codec.values import decode, encode
-from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, ValueNotReadable, WrongKey
-from holdfast.journal.timeline import intact
+from limpet.codec.frames import from_frames
+from limpet.codec.values import decode, encode
+from limpet.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, ValueNotReadable, WrongKey
+from limpet.journal.timeline import intact
 
 VALUE = "a value"
 MOST_FAULTS = 5

@@ -19,7 +19,7 @@ NAMES = (
     *("builtins:UnicodeDecodeError", "builtins:OSError", "sys:modules", "importlib:import_module", "antigravity:x"),
     *("threading:Thread", "logging:FileHandler", "tempfile:TemporaryDirectory", "socket:socket", "ctypes:CDLL"),
     *("enum:Enum", "enum:Flag", "typing:Generic", "pydantic:BaseModel", "msgspec:Struct", "pickle:Unpickler"),
-    *("holdfast.client:Holdfast", "holdfast.errors.usage:ValueNotStorable", "holdfast.model.records:EventRecord"),
+    *("limpet.client:Limpet", "limpet.errors.usage:ValueNotStorable", "limpet.model.records:EventRecord"),
     *("__main__:X", "", ":", "a:b:c", "os:system.__call__", "\ud800".encode("utf-8", "replace").decode(), "x" * 5000),
 )
 NUMBERS = (0, 1, -1, 2, 127, 128, 255, 65536, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1, -(2**63))

@@ -12,12 +12,12 @@ from typing import Any
 
 from hostile.fuzzing import Fuzzer
 
-from holdfast import Encryption, EventRecord, ExecutionStatus, Failure, StateStatus, StorageRecord
-from holdfast.artifacts.stored_values import StoredValues
-from holdfast.codec.frames import first_link, from_frames, to_frame
-from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from holdfast.journal.history import History
-from holdfast.model import CheckpointRecord, DamagedRecord, Part, Record, TimelineRecord
+from limpet import Encryption, EventRecord, ExecutionStatus, Failure, StateStatus, StorageRecord
+from limpet.artifacts.stored_values import StoredValues
+from limpet.codec.frames import first_link, from_frames, to_frame
+from limpet.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
+from limpet.journal.history import History
+from limpet.model import CheckpointRecord, DamagedRecord, Part, Record, TimelineRecord
 
 STATE_ID = "hostile"
 KEY = StoredValues(None, cipher=Encryption("11" * 32)).record_cipher(STATE_ID)

@@ -14,8 +14,8 @@ from hostile.artifact_contents import packed, read_content, reference_to
 from hostile.decoding_program import VALUE, Found
 from hostile.processes import watched
 
-from holdfast import ArtifactCorrupted, ExecutionState, MemoryArtifactBackend, StorageRecord, ValueNotReadable
-from holdfast.codec.values import encode
+from limpet import ArtifactCorrupted, ExecutionState, MemoryArtifactBackend, StorageRecord, ValueNotReadable
+from limpet.codec.values import encode
 
 ARTIFACTS_PER_CASE = 10_000
 

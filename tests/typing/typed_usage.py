@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_type
 
-from holdfast import (
+from limpet import (
     Checked,
     Checkpoint,
     DeterminismLevel,
-    Holdfast,
+    Limpet,
     Lineage,
     Mismatch,
     RerunPlan,
@@ -107,20 +107,20 @@ async def options_keep_parameters_and_result() -> None:
     assert_type(fetch.options(key="x").call("u"), Page)
 
 
-async def runs_give_what_the_agent_gives(hf: Holdfast) -> None:
+async def runs_give_what_the_agent_gives(client: Limpet) -> None:
     assert_type(await research.run("kelp", state_id="x"), Report)
-    assert_type(await hf.run(research, "kelp"), Report)
-    assert_type(await hf.run(research, "kelp", state_id="x", metadata=StateMetadata(tags=["demo"])), Report)
-    assert_type(await hf.run(survey, ["kelp"]), dict[str, int])
-    assert_type(await hf.resume("x", agent=research), Report)
+    assert_type(await client.run(research, "kelp"), Report)
+    assert_type(await client.run(research, "kelp", state_id="x", metadata=StateMetadata(tags=["demo"])), Report)
+    assert_type(await client.run(survey, ["kelp"]), dict[str, int])
+    assert_type(await client.resume("x", agent=research), Report)
 
 
-def plain_verbs_are_typed(hf: Holdfast) -> None:
-    assert_type(hf.run_sync(research, "kelp"), Report)
-    assert_type(hf.run_sync(research, "kelp", state_id="x"), Report)
-    assert_type(hf.list_states(), list[StateHeader])
-    assert_type(hf.list_states(tags=["demo"], status=StateStatus.COMPLETED, limit=5), list[StateHeader])
-    assert_type(hf.list_states()[0].status, StateStatus)
+def plain_verbs_are_typed(client: Limpet) -> None:
+    assert_type(client.run_sync(research, "kelp"), Report)
+    assert_type(client.run_sync(research, "kelp", state_id="x"), Report)
+    assert_type(client.list_states(), list[StateHeader])
+    assert_type(client.list_states(tags=["demo"], status=StateStatus.COMPLETED, limit=5), list[StateHeader])
+    assert_type(client.list_states()[0].status, StateStatus)
 
 
 @tool(once=True)
@@ -138,24 +138,24 @@ async def measure(page: Page) -> float:
     return float(len(page.text))
 
 
-async def time_travel_is_typed(hf: Holdfast) -> None:
+async def time_travel_is_typed(client: Limpet) -> None:
     assert_type(await charge(3), str)
     assert_type(await measure(Page("u", "kelp")), float)
-    assert_type(await hf.rerun("x", "fetch", agent=research), Report)
-    assert_type(await hf.rerun("x", at="fetch", replace=Page("u", ""), agent=survey), dict[str, int])
-    assert_type(hf.plan_rerun("x", at="fetch"), RerunPlan)
-    assert_type(hf.fork("x", at="fetch", replace=Page("u", "")), str)
-    assert_type(hf.timelines("x"), list[Timeline])
-    assert_type(hf.checkpoints("x"), list[Checkpoint])
-    assert_type(hf.lineage("x"), Lineage)
-    assert_type(hf.diff("x:1", StatePoint("x", timeline=2)), StateDiff)
-    assert_type(await hf.validate("x"), Checked)
-    assert_type((await hf.validate(["x"])).mismatches, list[Mismatch])
-    assert_type(await hf.rehearse(hf.list_states()), Checked)
+    assert_type(await client.rerun("x", "fetch", agent=research), Report)
+    assert_type(await client.rerun("x", at="fetch", replace=Page("u", ""), agent=survey), dict[str, int])
+    assert_type(client.plan_rerun("x", at="fetch"), RerunPlan)
+    assert_type(client.fork("x", at="fetch", replace=Page("u", "")), str)
+    assert_type(client.timelines("x"), list[Timeline])
+    assert_type(client.checkpoints("x"), list[Checkpoint])
+    assert_type(client.lineage("x"), Lineage)
+    assert_type(client.diff("x:1", StatePoint("x", timeline=2)), StateDiff)
+    assert_type(await client.validate("x"), Checked)
+    assert_type((await client.validate(["x"])).mismatches, list[Mismatch])
+    assert_type(await client.rehearse(client.list_states()), Checked)
 
 
 # An ignore that hides nothing is itself an error, so each of these lines must be wrong.
-async def wrong_usage_is_an_error(hf: Holdfast) -> None:
+async def wrong_usage_is_an_error(client: Limpet) -> None:
     await fetch(3)  # pyright: ignore[reportArgumentType] -- a str is wanted
     await fetch()  # pyright: ignore[reportCallIssue] -- an argument is missing
     await fetch("u", depth=2)  # pyright: ignore[reportCallIssue] -- there is no such parameter
@@ -164,7 +164,7 @@ async def wrong_usage_is_an_error(hf: Holdfast) -> None:
     fetch.call(3)  # pyright: ignore[reportArgumentType] -- a str is wanted
     await fetch.options(key="x")(3)  # pyright: ignore[reportArgumentType] -- a str is wanted
     await fetch.options(kee="x")("u")  # pyright: ignore[reportCallIssue] -- there is no such option
-    await hf.rerun("x", agent="research")  # pyright: ignore[reportArgumentType] -- an agent is wanted, not its name
-    hf.fork("x", "fetch", "value")  # pyright: ignore[reportCallIssue] -- a value is given by name
-    await hf.run("research", "kelp")  # pyright: ignore[reportArgumentType] -- an agent is wanted, not its name
+    await client.rerun("x", agent="research")  # pyright: ignore[reportArgumentType] -- an agent is wanted, not its name
+    client.fork("x", "fetch", "value")  # pyright: ignore[reportCallIssue] -- a value is given by name
+    await client.run("research", "kelp")  # pyright: ignore[reportArgumentType] -- an agent is wanted, not its name
     assert_type(await research("kelp"), Page)  # pyright: ignore[reportAssertTypeFailure] -- it is a Report

@@ -1,6 +1,6 @@
 """The actors and types of the kept stores.
 
-Their names and fields stand in the stored bytes, and old versions of Holdfast have run them: nothing here may be
+Their names and fields stand in the stored bytes, and old versions of Limpet have run them: nothing here may be
 renamed, moved, or given another meaning. What newer versions can do is added beside it.
 """
 
@@ -21,7 +21,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from holdfast import ExecutionState, Tool, agent, llm, tool
+from limpet import ExecutionState, Tool, agent, llm, tool
 
 executed: Counter[str] = Counter()
 """How often each call was executed in this process."""

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import EventRecord, ExecutionState, Holdfast
+from limpet import EventRecord, ExecutionState, Limpet
 
 TEST_KEY = "a2VscGtlbHBrZWxwa2VscGtlbHBrZWxwa2VscGtlbHA="
 """The key of the sealed stores. It protects nothing."""
 
 
-def facts_of(hf: Holdfast, *, with_timelines: bool, **options: Any) -> dict[str, Any]:
+def facts_of(client: Limpet, *, with_timelines: bool, **options: Any) -> dict[str, Any]:
     """Every state of a store by its id. ``options`` are those with which its states are loaded."""
-    found = {each.state_id: each for each in hf.list_states()}
+    found = {each.state_id: each for each in client.list_states()}
     facts: dict[str, Any] = {}
     for state_id in sorted(found):
         header = found[state_id]
         metadata = header.metadata
-        history = hf.history(state_id)
+        history = client.history(state_id)
         facts[state_id] = {
             "status": str(header.status),
             "agent": header.agent,
@@ -32,10 +32,12 @@ def facts_of(hf: Holdfast, *, with_timelines: bool, **options: Any) -> dict[str,
             "python": metadata.environment["python"],
             "life": [_life(record) for record in history],
             "outcomes": {address: _outcome(history, address) for address in history.addresses()},
-            "storage": _storage(hf, state_id, with_artifacts=with_timelines, **options),
+            "storage": _storage(client, state_id, with_artifacts=with_timelines, **options),
         }
         if with_timelines:
-            facts[state_id]["timelines"] = [_timeline(hf, state_id, each.number) for each in hf.timelines(state_id)]
+            facts[state_id]["timelines"] = [
+                _timeline(client, state_id, each.number) for each in client.timelines(state_id)
+            ]
     return facts
 
 
@@ -52,14 +54,14 @@ def _outcome(history: Any, address: str) -> list[Any]:
     return [str(record.status), f"{len(result)}: {result[:40]}" if isinstance(result, str) else repr(result), failure]
 
 
-def _storage(hf: Holdfast, state_id: str, *, with_artifacts: bool, **options: Any) -> dict[str, str]:
-    storage = ExecutionState.load_from_state_id(state_id, hf.backend, **options).storage
+def _storage(client: Limpet, state_id: str, *, with_artifacts: bool, **options: Any) -> dict[str, str]:
+    storage = ExecutionState.load_from_state_id(state_id, client.backend, **options).storage
     kept = {key: repr(storage.get(key)) for key in storage.keys()}  # noqa: SIM118  # not a mapping
     if with_artifacts:
         kept |= {f"artifact {key}": repr(storage.get_artifact(key))[:40] for key in storage.artifact_keys()}
     return kept
 
 
-def _timeline(hf: Holdfast, state_id: str, number: int) -> list[Any]:
-    history = hf.history(state_id, timeline=number)
+def _timeline(client: Limpet, state_id: str, number: int) -> list[Any]:
+    history = client.history(state_id, timeline=number)
     return [number, {address: _outcome(history, address) for address in history.addresses()}]

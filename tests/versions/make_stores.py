@@ -1,4 +1,4 @@
-"""Makes the stores of one version of Holdfast: ``python make_stores.py FOLDER``, with that version on the path.
+"""Makes the stores of one version of Limpet: ``python make_stores.py FOLDER``, with that version on the path.
 
 A store that is checked in is never made again: what it is worth is that an old version wrote it. To keep one of a newer
 version, check out its commit and give its code and the folder ``tests`` to Python:
@@ -24,9 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Before Holdfast is imported: what is captured of this machine is nobody's business.
+# Before Limpet is imported: what is captured of this machine is nobody's business.
 socket.gethostname = lambda: "reef"
-os.environ["HOLDFAST_CAPTURE"] = "minimal"
+os.environ["LIMPET_CAPTURE"] = "minimal"
 
 
 def load_actors() -> Any:
@@ -44,51 +44,51 @@ actors = load_actors()
 
 from versions.kept_facts import TEST_KEY, facts_of  # noqa: E402
 
-import holdfast  # noqa: E402
-from holdfast import ExecutionEvent, ExecutionState, Holdfast, StateMetadata, StateStatus  # noqa: E402
+import limpet  # noqa: E402
+from limpet import ExecutionEvent, ExecutionState, Limpet, StateMetadata, StateStatus  # noqa: E402
 
-CAN_STORE_ARTIFACTS = hasattr(holdfast, "ArtifactBackend")
-CAN_TRAVEL = hasattr(Holdfast, "fork")
+CAN_STORE_ARTIFACTS = hasattr(limpet, "ArtifactBackend")
+CAN_TRAVEL = hasattr(Limpet, "fork")
 
 
 try:
-    from holdfast.backends.files.states import FileSystemStateBackend
+    from limpet.backends.files.states import FileSystemStateBackend
 except ImportError:
     FileSystemStateBackend = None
 
 
 def options_of(name: str) -> dict[str, Any]:
-    return {"encryption": holdfast.Encryption(TEST_KEY)} if name.startswith("sealed") else {}
+    return {"encryption": limpet.Encryption(TEST_KEY)} if name.startswith("sealed") else {}
 
 
 @contextmanager
-def opened(folder: Path, name: str) -> Iterator[Holdfast]:
+def opened(folder: Path, name: str) -> Iterator[Limpet]:
     if name == "folder" and FileSystemStateBackend is not None:
         # Small segments, so that there are several, and some of them packed.
         with FileSystemStateBackend(folder / name, compression="zstd", segment_size=4_000) as backend:
-            yield Holdfast(backend)
+            yield Limpet(backend)
     else:
-        with Holdfast(f"sqlite:///{folder}/{name}.db", **options_of(name)) as hf:
-            yield hf
+        with Limpet(f"sqlite:///{folder}/{name}.db", **options_of(name)) as client:
+            yield client
 
 
-def make_runs(hf: Holdfast) -> None:
+def make_runs(client: Limpet) -> None:
     metadata = StateMetadata(
         tags=["reef", "spring"], description="Two dives", pipeline_name="kelp", custom_data={"n": [1]}
     )
-    hf.run_sync(actors.survey, ["north", "south"], state_id="whole", metadata=metadata)
+    client.run_sync(actors.survey, ["north", "south"], state_id="whole", metadata=metadata)
     actors.weather.add("storm")
     try:
-        hf.run_sync(actors.haul, 5, state_id="failed", metadata=StateMetadata(tags=["reef"]))
+        client.run_sync(actors.haul, 5, state_id="failed", metadata=StateMetadata(tags=["reef"]))
     except actors.Storm:
         actors.weather.clear()
     if CAN_STORE_ARTIFACTS:
-        hf.run_sync(actors.archive, state_id="large")
+        client.run_sync(actors.archive, state_id="large")
 
 
-async def make_explicit(hf: Holdfast, **options: Any) -> None:
+async def make_explicit(client: Limpet, **options: Any) -> None:
     state = ExecutionState(
-        state_backend=hf.backend, state_id="explicit", metadata=StateMetadata(tags=["hand"]), **options
+        state_backend=client.backend, state_id="explicit", metadata=StateMetadata(tags=["hand"]), **options
     )
     first = await ExecutionEvent(actors.AddOne())(actors.CountInput(value=5), None, state)
     state.storage.set("place", actors.Place("north", actors.Depth.DEEP, (1.0, 2.0)))
@@ -101,16 +101,16 @@ async def make_explicit(hf: Holdfast, **options: Any) -> None:
     state.save_checkpoint(StateStatus.INTERRUPTED)
 
 
-async def travel(hf: Holdfast) -> None:
+async def travel(client: Limpet) -> None:
     """A state with a second timeline, a fork of it that is finished, one of that fork that is not, and an orphan."""
-    await hf.run(actors.haul, 4, state_id="travelled")
-    await hf.rerun("travelled", "haul::stow::lift::tool_call", replace=200)
-    hf.fork("travelled", "stow#2", new_state_id="fork")
-    await hf.resume("fork")
-    hf.fork("fork", "stow#2::lift", replace=300, new_state_id="fork-of-fork")
-    await hf.run(actors.haul, 3, state_id="parent")
-    hf.fork("parent", "stow::lift", new_state_id="orphan")
-    hf.delete("parent")
+    await client.run(actors.haul, 4, state_id="travelled")
+    await client.rerun("travelled", "haul::stow::lift::tool_call", replace=200)
+    client.fork("travelled", "stow#2", new_state_id="fork")
+    await client.resume("fork")
+    client.fork("fork", "stow#2::lift", replace=300, new_state_id="fork-of-fork")
+    await client.run(actors.haul, 3, state_id="parent")
+    client.fork("parent", "stow::lift", new_state_id="orphan")
+    client.delete("parent")
 
 
 def kill(folder: Path, name: str) -> None:
@@ -120,14 +120,14 @@ def kill(folder: Path, name: str) -> None:
 
 def make_store(folder: Path, name: str) -> None:
     options = options_of(name)
-    with opened(folder, name) as hf:
-        make_runs(hf)
-        asyncio.run(make_explicit(hf, **options))
+    with opened(folder, name) as client:
+        make_runs(client)
+        asyncio.run(make_explicit(client, **options))
         if CAN_TRAVEL:
-            asyncio.run(travel(hf))
+            asyncio.run(travel(client))
     kill(folder, name)
-    with opened(folder, name) as hf:
-        facts = facts_of(hf, with_timelines=CAN_TRAVEL, **options)
+    with opened(folder, name) as client:
+        facts = facts_of(client, with_timelines=CAN_TRAVEL, **options)
     (folder / f"{name}.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -135,8 +135,8 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     if sys.argv[2:3] == ["--killed"]:
         actors.weather.add("collapse")
-        with opened(folder, sys.argv[3]) as hf:
-            hf.run_sync(actors.haul, 5, state_id="killed", metadata=StateMetadata(description="Cut short"))
+        with opened(folder, sys.argv[3]) as client:
+            client.run_sync(actors.haul, 5, state_id="killed", metadata=StateMetadata(description="Cut short"))
     folder.mkdir(parents=True, exist_ok=True)
     make_store(folder, "plain")
     if CAN_STORE_ARTIFACTS:

@@ -17,18 +17,18 @@ import pytest
 from versions import kept_actors
 from versions.kept_facts import TEST_KEY, facts_of
 
-from holdfast import (
+from limpet import (
     Encryption,
     ExecutionEvent,
     ExecutionState,
-    Holdfast,
+    Limpet,
     NotEncrypted,
     SQLiteStateBackend,
     StateStatus,
     UnsupportedVersion,
     WrongKey,
 )
-from holdfast.backends.files.states import FileSystemStateBackend
+from limpet.backends.files.states import FileSystemStateBackend
 
 KEPT = Path(__file__).with_name("stores")
 STORES = sorted(path.relative_to(KEPT).with_suffix("").as_posix() for path in KEPT.glob("*/*.json"))
@@ -53,14 +53,14 @@ class Old:
         self.path = folder / ("folder" if file == "folder" else f"{file}.db")
 
     @contextmanager
-    def open(self, **options: Any) -> Iterator[Holdfast]:
+    def open(self, **options: Any) -> Iterator[Limpet]:
         kind = SQLiteStateBackend if self.path.suffix else FileSystemStateBackend
         with kind(self.path, "normal", clock=later) as backend:
-            yield Holdfast(backend, **(self.options | options))
+            yield Limpet(backend, **(self.options | options))
 
     def now(self) -> dict[str, Any]:
-        with self.open() as hf:
-            return facts_of(hf, with_timelines="timelines" in self.facts["whole"], **self.options)
+        with self.open() as client:
+            return facts_of(client, with_timelines="timelines" in self.facts["whole"], **self.options)
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_an_old_store_is_read_as_it_was_written(old: Old) -> None:
 
 @every_store
 def test_values_of_an_old_store_have_their_types(old: Old) -> None:
-    with old.open() as hf:
-        result = asyncio.run(hf.resume("whole"))
+    with old.open() as client:
+        result = asyncio.run(client.resume("whole"))
     assert {} == kept_actors.executed
     expected = asyncio.run(kept_actors.survey(["north", "south"]))
     assert expected == result
@@ -100,15 +100,15 @@ def test_values_of_an_old_store_have_their_types(old: Old) -> None:
 @every_store
 @pytest.mark.parametrize("state_id", ["failed", "killed"])
 def test_an_unfinished_run_of_an_old_store_goes_on_where_it_stopped(old: Old, state_id: str) -> None:
-    with old.open() as hf:
-        assert [0, 10, 21, 31, 41] == asyncio.run(hf.resume(state_id))
+    with old.open() as client:
+        assert [0, 10, 21, 31, 41] == asyncio.run(client.resume(state_id))
         # The agents are entered again; of the calls only what has no result is made.
         calls = {name: count for name, count in kept_actors.executed.items() if name.startswith("lift")}
         assert {"lift 3": 1, "lift 4": 1} == calls
         assert kept_actors.executed["stow 2"] == 0
-        assert StateStatus.COMPLETED is hf.show(state_id).header.status
+        assert StateStatus.COMPLETED is client.show(state_id).header.status
         kept_actors.executed.clear()
-        assert [0, 10, 21, 31, 41] == hf.run_sync(kept_actors.haul, 5, state_id=state_id)
+        assert [0, 10, 21, 31, 41] == client.run_sync(kept_actors.haul, 5, state_id=state_id)
         assert {} == kept_actors.executed
     # The others are as they were, and so is what this one had done before.
     now = old.now()
@@ -129,8 +129,8 @@ def test_an_explicit_state_of_an_old_store_goes_on(old: Old) -> None:
         third = await ExecutionEvent(kept_actors.AddOne(), tag="new")(second, None, state)
         return [first.result.value, second.result.value, third.result.value]
 
-    with old.open() as hf:
-        state = ExecutionState.load_from_state_id("explicit", hf.backend, **old.options)
+    with old.open() as client:
+        state = ExecutionState.load_from_state_id("explicit", client.backend, **old.options)
         assert kept_actors.Place("north", kept_actors.Depth.DEEP, (1.0, 2.0)) == state.storage.get("place")
         assert not state.storage.has("gone")
         assert [6, 7, 8] == asyncio.run(go_on(state))
@@ -138,23 +138,23 @@ def test_an_explicit_state_of_an_old_store_goes_on(old: Old) -> None:
         state.storage.set("place", "elsewhere")
         state.save_checkpoint()
         state.save_checkpoint(StateStatus.COMPLETED)
-    with old.open() as hf:
-        again = ExecutionState.load_from_state_id("explicit", hf.backend, **old.options)
+    with old.open() as client:
+        again = ExecutionState.load_from_state_id("explicit", client.backend, **old.options)
         assert "elsewhere" == again.storage.get("place")
         assert 3 == len(again.history)
 
 
 @every_store
 def test_a_run_of_an_old_store_is_run_on_and_forked(old: Old) -> None:
-    with old.open() as hf:
-        result = asyncio.run(hf.rerun("whole", "describe", replace="a word"))
+    with old.open() as client:
+        result = asyncio.run(client.rerun("whole", "describe", replace="a word"))
         assert "a word" == result["text"]
         assert {"survey": 1} == kept_actors.executed
-        fork = hf.fork("failed", "stow::lift", replace=200)
-        assert [0, 10, 201, 31, 41] == asyncio.run(hf.resume(fork))
-        assert [1, 2] == [each.number for each in hf.timelines("whole")]
-        assert "a word" == hf.history("whole").get_event_result("survey::describe::llm_call")
-        first = hf.history("whole", timeline=1).get_event_result("survey::describe::llm_call")
+        fork = client.fork("failed", "stow::lift", replace=200)
+        assert [0, 10, 201, 31, 41] == asyncio.run(client.resume(fork))
+        assert [1, 2] == [each.number for each in client.timelines("whole")]
+        assert "a word" == client.history("whole").get_event_result("survey::describe::llm_call")
+        first = client.history("whole", timeline=1).get_event_result("survey::describe::llm_call")
     assert "north: 11.50, south: 11.50" == first
     assert without("whole", old.facts).keys() <= old.now().keys()
     assert old.facts["failed"] == old.now()["failed"]
@@ -162,53 +162,53 @@ def test_a_run_of_an_old_store_is_run_on_and_forked(old: Old) -> None:
 
 @every_store
 def test_an_old_store_is_sound_and_the_same_after_its_records_are_rewritten(old: Old) -> None:
-    with old.open() as hf:
-        assert [] == [state_id for state_id in old.facts if not hf.verify(state_id).is_sound]
-        assert {} == hf.migrate(backup=False).refused
-        own = {state_id: hf.backend.read(state_id)[-1][1][4] for state_id in old.facts}
+    with old.open() as client:
+        assert [] == [state_id for state_id in old.facts if not client.verify(state_id).is_sound]
+        assert {} == client.migrate(backup=False).refused
+        own = {state_id: client.backend.read(state_id)[-1][1][4] for state_id in old.facts}
         assert {3, 4} >= set(own.values())
-        assert 0 == hf.migrate(backup=False).records
-        assert [] == [state_id for state_id in old.facts if not hf.verify(state_id).is_sound]
+        assert 0 == client.migrate(backup=False).records
+        assert [] == [state_id for state_id in old.facts if not client.verify(state_id).is_sound]
     assert old.facts == old.now()
 
 
 @pytest.mark.parametrize("old", TRAVELLED, indirect=True)
 def test_forks_and_timelines_of_an_old_store_are_gone_on_with(old: Old) -> None:
-    with old.open() as hf:
-        assert [0, 10, 201, 31] == asyncio.run(hf.resume("travelled"))
-        assert [0, 10, 201, 31] == asyncio.run(hf.resume("fork"))
+    with old.open() as client:
+        assert [0, 10, 201, 31] == asyncio.run(client.resume("travelled"))
+        assert [0, 10, 201, 31] == asyncio.run(client.resume("fork"))
         assert {} == kept_actors.executed
-        assert [0, 10, 201, 301] == asyncio.run(hf.resume("fork-of-fork"))
+        assert [0, 10, 201, 301] == asyncio.run(client.resume("fork-of-fork"))
         assert not [name for name in kept_actors.executed if name.startswith("lift")]
-        assert [0, 10, 21] == asyncio.run(hf.resume("orphan"))
+        assert [0, 10, 21] == asyncio.run(client.resume("orphan"))
         assert 1 == kept_actors.executed["lift 2"]
-        assert ["fork"] == [each.state_id for each in hf.list_states(parent_state_id="travelled")]
-        hf.delete("travelled")
-        assert [0, 10, 201, 301] == asyncio.run(hf.resume("fork-of-fork"))
+        assert ["fork"] == [each.state_id for each in client.list_states(parent_state_id="travelled")]
+        client.delete("travelled")
+        assert [0, 10, 201, 301] == asyncio.run(client.resume("fork-of-fork"))
 
 
 @pytest.mark.parametrize("old", WITH_ARTIFACTS, indirect=True)
 def test_large_values_of_an_old_store_are_verified_and_kept(old: Old) -> None:
-    with old.open() as hf:
-        text = hf.history("large").get_event_result("archive::scan#2::tool_call")
+    with old.open() as client:
+        text = client.history("large").get_event_result("archive::scan#2::tool_call")
         assert "kelp and tide, " * 40_000 == text
-        state = ExecutionState.load_from_state_id("explicit", hf.backend, **old.options)
+        state = ExecutionState.load_from_state_id("explicit", client.backend, **old.options)
         assert "kelp and tide, " * 4_000 == state.storage.get_artifact("page")
-        assert 660_000 == asyncio.run(hf.resume("large"))
+        assert 660_000 == asyncio.run(client.resume("large"))
 
 
 @pytest.mark.parametrize("old", SEALED, indirect=True)
 def test_a_sealed_old_store_stays_closed_without_its_key(old: Old) -> None:
-    with old.open(encryption=None) as hf, pytest.raises(WrongKey, match="no key is given"):
-        hf.history("whole")
-    with old.open(encryption=Encryption(b"x" * 32)) as hf, pytest.raises(WrongKey):
-        hf.history("whole")
+    with old.open(encryption=None) as client, pytest.raises(WrongKey, match="no key is given"):
+        client.history("whole")
+    with old.open(encryption=Encryption(b"x" * 32)) as client, pytest.raises(WrongKey):
+        client.history("whole")
 
 
 @pytest.mark.parametrize("old", ["schema-2/plain"], indirect=True)
 def test_an_old_store_that_was_not_encrypted_is_refused_where_encryption_is_wanted(old: Old) -> None:
-    with old.open(encryption=Encryption(TEST_KEY)) as hf, pytest.raises(NotEncrypted):
-        hf.history("whole")
+    with old.open(encryption=Encryption(TEST_KEY)) as client, pytest.raises(NotEncrypted):
+        client.history("whole")
 
 
 @pytest.mark.parametrize("old", [name for name in STORES if "folder" not in name], indirect=True)
@@ -217,16 +217,16 @@ def test_a_store_from_the_future_is_refused_and_left_byte_for_byte(old: Old) -> 
     connection.pragma("user_version", 99)
     connection.close()
     before = {path: path.read_bytes() for path in old.path.parent.rglob("*") if path.is_file()}
-    with pytest.raises(UnsupportedVersion, match=r"version 99; .* left as it is; install a newer Holdfast"), old.open():
+    with pytest.raises(UnsupportedVersion, match=r"version 99; .* left as it is; install a newer Limpet"), old.open():
         pass
     assert before == {path: path.read_bytes() for path in old.path.parent.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("old", ["schema-4/folder"], indirect=True)
 def test_a_folder_from_the_future_is_refused_and_left_byte_for_byte(old: Old) -> None:
-    (old.path / "format").write_text("holdfast states 99\n")
+    (old.path / "format").write_text("limpet states 99\n")
     before = {path: path.is_file() and path.read_bytes() for path in old.path.parent.rglob("*")}
-    with pytest.raises(UnsupportedVersion, match=r"version 99; .* left as it is; install a newer Holdfast"), old.open():
+    with pytest.raises(UnsupportedVersion, match=r"version 99; .* left as it is; install a newer Limpet"), old.open():
         pass
     assert before == {path: path.is_file() and path.read_bytes() for path in old.path.parent.rglob("*")}
 
@@ -246,15 +246,15 @@ def test_a_record_from_the_future_is_refused_and_stays_as_it_is(old: Old) -> Non
     assert body != chained
     connection.execute("UPDATE records SET body = ? WHERE state = ? AND seq = ?", (chained, key, last))
     records = connection.execute("SELECT state, seq, body FROM records ORDER BY state, seq").fetchall()
-    with old.open() as hf:
+    with old.open() as client:
         with pytest.raises(
             UnsupportedVersion, match=rf"Record {last} of state 'killed' has format version 9; .*install"
         ):
-            hf.history("killed")
+            client.history("killed")
         with pytest.raises(UnsupportedVersion, match="left as it is"):
-            asyncio.run(hf.resume("killed"))
+            asyncio.run(client.resume("killed"))
         assert {} == kept_actors.executed
-        assert StateStatus.COMPLETED is hf.show("whole").header.status
-        assert StateStatus.RUNNING is next(each.status for each in hf.list_states() if each.state_id == "killed")
+        assert StateStatus.COMPLETED is client.show("whole").header.status
+        assert StateStatus.RUNNING is next(each.status for each in client.list_states() if each.state_id == "killed")
     assert records == connection.execute("SELECT state, seq, body FROM records ORDER BY state, seq").fetchall()
     connection.close()

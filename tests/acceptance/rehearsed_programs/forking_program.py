@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from holdfast import Holdfast, agent, tool
+from limpet import Limpet, agent, tool
 
 
 @tool
@@ -36,5 +36,5 @@ async def forking() -> list[str]:
 
 
 if __name__ == "__main__":
-    with Holdfast(sys.argv[1]) as holdfast:
-        print(asyncio.run(holdfast.resume(sys.argv[2], agent=forking)), flush=True)
+    with Limpet(sys.argv[1]) as limpet:
+        print(asyncio.run(limpet.resume(sys.argv[2], agent=forking)), flush=True)

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from holdfast.backends.artifact_rules import StoredContent, checked_store_id, later, readable, verified
-from holdfast.backends.files.layout import (
+from limpet.backends.artifact_rules import StoredContent, checked_store_id, later, readable, verified
+from limpet.backends.files.layout import (
     folder_of_pin,
     header_of_compressed,
     nanoseconds,
@@ -15,9 +15,9 @@ from holdfast.backends.files.layout import (
     seconds,
     size_of_compressed,
 )
-from holdfast.errors import ArtifactCorrupted, InvalidStateId, UsageError
-from holdfast.model.artifacts import Pin
-from holdfast.testing.conformance.artifact_case import id_of
+from limpet.errors import ArtifactCorrupted, InvalidStateId, UsageError
+from limpet.model.artifacts import Pin
+from limpet.testing.conformance.artifact_case import id_of
 
 STORE = "0123456789abcdef" * 2
 

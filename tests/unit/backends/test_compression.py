@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.backends import compression
-from holdfast.backends.compression import DamagedFrame, compressed_where_it_pays, decompressed
-from holdfast.model.artifacts import CHUNK, content_of
+from limpet.backends import compression
+from limpet.backends.compression import DamagedFrame, compressed_where_it_pays, decompressed
+from limpet.model.artifacts import CHUNK, content_of
 
 NOISE = random.Random(0).randbytes(3 * CHUNK)
 PROSE = b"what is held stays; " * 200_000

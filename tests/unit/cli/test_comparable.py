@@ -14,9 +14,9 @@ import pandas as pd
 import pydantic
 import pytest
 
-from holdfast.cli.comparable import read_comparable
-from holdfast.codec.differences import differences
-from holdfast.codec.values import encode
+from limpet.cli.comparable import read_comparable
+from limpet.codec.differences import differences
+from limpet.codec.values import encode
 
 
 class Tide(Enum):

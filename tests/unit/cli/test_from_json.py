@@ -19,10 +19,10 @@ import numpy as np
 import pydantic
 import pytest
 
-from holdfast.cli.from_json import NotFitting, value_like
-from holdfast.cli.readable import plain, read
-from holdfast.codec.secrets import MissingSecret
-from holdfast.codec.values import decode, encode
+from limpet.cli.from_json import NotFitting, value_like
+from limpet.cli.readable import plain, read
+from limpet.codec.secrets import MissingSecret
+from limpet.codec.values import decode, encode
 
 
 class Tide(Enum):

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 from unit.codec.sample_types import Page, Point, Tide
 
-from holdfast.cli.readable import Instance, plain, preview, read
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.values import encode
+from limpet.cli.readable import Instance, plain, preview, read
+from limpet.codec.kinds import Opaque
+from limpet.codec.values import encode
 
 
 def written(tag: int, parts: Any) -> bytes:

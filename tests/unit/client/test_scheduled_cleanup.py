@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from acceptance.turned_clock import Turned, turned_clock
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.memory import MemoryStateBackend
-from holdfast.client.scheduled_cleanup import ScheduledCleanup
-from holdfast.config import Configuration, load_config
-from holdfast.engine.cleanup_notes import NAME, CleanupNotes, begun, ended
-from holdfast.engine.clock import SYSTEM_CLOCK
-from holdfast.engine.progress import Told
-from holdfast.errors import BackendUnavailable
-from holdfast.model import Cleanup, Holder, Removed, Retention, Schedule
+from limpet.backends.contract import StateBackend
+from limpet.backends.memory import MemoryStateBackend
+from limpet.client.scheduled_cleanup import ScheduledCleanup
+from limpet.config import Configuration, load_config
+from limpet.engine.cleanup_notes import NAME, CleanupNotes, begun, ended
+from limpet.engine.clock import SYSTEM_CLOCK
+from limpet.engine.progress import Told
+from limpet.errors import BackendUnavailable
+from limpet.model import Cleanup, Holder, Removed, Retention, Schedule
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -37,7 +37,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.backend: StateBackend = MemoryStateBackend()
-        self.file = folder / "holdfast.toml"
+        self.file = folder / "limpet.toml"
         self.made: list[tuple[Retention, bool]] = []
         self.fails_with: Exception | None = None
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NewType, Optional, TypedDict
 import msgspec
 import pytest
 
-from holdfast import ValueNotReadable
-from holdfast.codec.answer_types import NotFitting, converted, from_plain, schema_of, to_plain, type_name
+from limpet import ValueNotReadable
+from limpet.codec.answer_types import NotFitting, converted, from_plain, schema_of, to_plain, type_name
 
 
 class Colour(Enum):

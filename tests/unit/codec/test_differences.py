@@ -28,15 +28,15 @@ from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter, ValidationE
 from unit.codec import sample_types as types
 from unit.codec.sample_types import Animal, Depth, Fish, Gear, Open, Page, Point, Report, Tide
 
-from holdfast import NotStored, Secret, register_type
-from holdfast.codec import differences as module
-from holdfast.codec.comparison.findings import Pair, Place, changed
-from holdfast.codec.comparison.leaves import is_same_whole
-from holdfast.codec.comparison.walk import Walk, Whole
-from holdfast.codec.differences import differences
-from holdfast.codec.secrets import MissingSecret
-from holdfast.codec.values import decode, encode
-from holdfast.model.difference import Difference, DifferenceKind
+from limpet import NotStored, Secret, register_type
+from limpet.codec import differences as module
+from limpet.codec.comparison.findings import Pair, Place, changed
+from limpet.codec.comparison.leaves import is_same_whole
+from limpet.codec.comparison.walk import Walk, Whole
+from limpet.codec.differences import differences
+from limpet.codec.secrets import MissingSecret
+from limpet.codec.values import decode, encode
+from limpet.model.difference import Difference, DifferenceKind
 
 THOROUGH = settings(
     max_examples=300,
@@ -885,8 +885,8 @@ def test_all_kinds_of_values_differ_if_and_only_if_their_bytes_do() -> None:
 def test_no_library_is_imported_to_compare() -> None:
     program = (
         "import sys\n"
-        "from holdfast.codec.differences import differences\n"
-        "from holdfast.codec.shapes import shape_differences\n"
+        "from limpet.codec.differences import differences\n"
+        "from limpet.codec.shapes import shape_differences\n"
         "differences([1, {2}], [object(), {3}]); shape_differences([1], ['a'])\n"
         "print(sorted({'numpy', 'pandas', 'polars', 'pydantic', 'attrs'} & set(sys.modules)))"
     )

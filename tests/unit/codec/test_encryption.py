@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.codec.encryption import OVERHEAD, Cipher, Key, RecordCipher
-from holdfast.errors import HoldfastError, MissingDependency, WrongKey
-from holdfast.keys import Encryption, key_id
+from limpet.codec.encryption import OVERHEAD, Cipher, Key, RecordCipher
+from limpet.errors import LimpetError, MissingDependency, WrongKey
+from limpet.keys import Encryption, key_id
 
 MASTER = bytes(range(32))
 OTHER = bytes(range(1, 33))
@@ -48,13 +48,13 @@ def test_the_format_is_as_it_is_written_down() -> None:
         return hmac.digest(MASTER, label, "sha256")
 
     message = len(b"here").to_bytes(8, "big") + b"here" + PLAIN
-    nonce = hmac.digest(derived(b"holdfast nonce key"), message, "sha256")[:12]
-    ciphertext = AESGCM(derived(b"holdfast encryption key")).encrypt(nonce, PLAIN, b"here")
-    assert derived(b"holdfast key id")[:4] + nonce + ciphertext == sealed_by(MASTER)
+    nonce = hmac.digest(derived(b"limpet nonce key"), message, "sha256")[:12]
+    ciphertext = AESGCM(derived(b"limpet encryption key")).encrypt(nonce, PLAIN, b"here")
+    assert derived(b"limpet key id")[:4] + nonce + ciphertext == sealed_by(MASTER)
 
 
 def test_the_same_bytes_are_sealed_to_the_same_bytes_in_every_process() -> None:
-    program = "import sys; from holdfast.keys import Encryption; " + (
+    program = "import sys; from limpet.keys import Encryption; " + (
         "print(Encryption(bytes(range(32))).seal(sys.argv[1].encode(), b'here').hex())"
     )
     told = subprocess.run(
@@ -187,7 +187,7 @@ def test_what_the_callable_raises_is_raised_and_it_is_asked_again() -> None:
 def test_encryption_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
     sealed, cipher = bytes(64), Encryption(MASTER)
-    with pytest.raises(MissingDependency, match=r"Encryption needs .* cryptography, .* `pip install 'holdfast\[encryp"):
+    with pytest.raises(MissingDependency, match=r"Encryption needs .* cryptography, .* `pip install 'limpet\[encryp"):
         cipher.seal(PLAIN, b"here")
     with pytest.raises(MissingDependency):
         cipher.open(Key(MASTER).id + sealed, b"here", "It")
@@ -195,7 +195,7 @@ def test_encryption_without_its_package_names_the_extra(monkeypatch: pytest.Monk
 
 def test_the_package_is_imported_only_when_a_key_is_used() -> None:
     program = (
-        "import sys; import holdfast, holdfast.cli.main; from holdfast.keys import Encryption; "
+        "import sys; import limpet, limpet.cli.main; from limpet.keys import Encryption; "
         "e = Encryption(bytes(32)); print('cryptography' in sys.modules); "
         "e.seal(b'', b''); print('cryptography' in sys.modules)"
     )
@@ -220,7 +220,7 @@ def test_a_repr_shows_the_ids_of_keys_and_no_more() -> None:
 
 def forms_of(master: bytes) -> list[str]:
     """What would give a key away: the master key and what is derived from it, as text of any kind."""
-    derived = (hmac.digest(master, f"holdfast {what} key".encode(), "sha256") for what in ("encryption", "nonce"))
+    derived = (hmac.digest(master, f"limpet {what} key".encode(), "sha256") for what in ("encryption", "nonce"))
     return [form for secret in (master, *derived) for form in (repr(secret)[2:-1], secret.hex())]
 
 
@@ -241,7 +241,7 @@ def tampered(sealed: bytes) -> bytes:
 )
 def test_no_failure_shows_a_key(failing: Callable[[Encryption], object], caplog: pytest.LogCaptureFixture) -> None:
     cipher = Encryption([MASTER])
-    with caplog.at_level(logging.DEBUG), pytest.raises((HoldfastError, TypeError)) as caught:
+    with caplog.at_level(logging.DEBUG), pytest.raises((LimpetError, TypeError)) as caught:
         failing(cipher)
     error = caught.value
     # With the local variables of every function of ours, as some reporters show them.

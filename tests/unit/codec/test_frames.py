@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.codec.encryption import RecordCipher
-from holdfast.codec.frames import (
+from limpet.codec.encryption import RecordCipher
+from limpet.codec.frames import (
     PLAIN_VERSION,
     SEALED_VERSION,
     FrameReader,
@@ -24,10 +24,10 @@ from holdfast.codec.frames import (
     relinked,
     to_frame,
 )
-from holdfast.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from holdfast.journal.timeline import intact
-from holdfast.keys import Encryption
-from holdfast.model import (
+from limpet.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
+from limpet.journal.timeline import intact
+from limpet.keys import Encryption
+from limpet.model import (
     CheckpointRecord,
     DamagedRecord,
     EventRecord,

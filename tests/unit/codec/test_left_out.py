@@ -12,8 +12,8 @@ import ormsgpack
 import pydantic
 import pytest
 
-from holdfast import ExecutionState, NotStored, ValueNotReadable, ValueNotStorable
-from holdfast.codec.values import decode, encode
+from limpet import ExecutionState, NotStored, ValueNotReadable, ValueNotStorable
+from limpet.codec.values import decode, encode
 
 Lock = Annotated[Any, NotStored]
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from holdfast.codec.encryption import Cipher, Key
-from holdfast.codec.letters import LetterText, from_body, to_body
+from limpet import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
+from limpet.codec.encryption import Cipher, Key
+from limpet.codec.letters import LetterText, from_body, to_body
 
 TEXT = LetterText(value=b"\xc3", ended="answered", by="ada")
 

@@ -15,9 +15,9 @@ import ormsgpack
 import pytest
 from unit.codec import sample_types as types
 
-from holdfast.codec.names import find_class, find_entry, let_stand_for, main_module_name, name_of
-from holdfast.codec.values import decode, encode
-from holdfast.errors import ValueNotReadable
+from limpet.codec.names import find_class, find_entry, let_stand_for, main_module_name, name_of
+from limpet.codec.values import decode, encode
+from limpet.errors import ValueNotReadable
 
 FAMILY_TAGS = {
     17: ["A", None],
@@ -261,7 +261,7 @@ def test_a_script_named_as_another_module_keeps_its_classes(monkeypatch: pytest.
 SCRIPT = """
 import sys
 from dataclasses import dataclass
-from holdfast.codec.values import decode, encode
+from limpet.codec.values import decode, encode
 
 @dataclass
 class Catch:
@@ -286,5 +286,5 @@ def test_what_a_script_wrote_is_read_by_what_imports_it(tmp_path: Path) -> None:
     written = run("catching.py")
     assert "Catch(weight=2.5)" == run("catching.py", written)
     assert "Catch(weight=2.5)" == run("-m", "catching", written)
-    reading = f"import catching; from holdfast.codec.values import decode; print(decode(bytes.fromhex('{written}')))"
+    reading = f"import catching; from limpet.codec.values import decode; print(decode(bytes.fromhex('{written}')))"
     assert "Catch(weight=2.5)" == run("-c", reading)

@@ -19,10 +19,10 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from unit.codec import sample_types as types
 from unit.codec.sample_types import Animal, Depth, Fish, Gear, Page, Point, Report, Tide
 
-from holdfast.codec.places import MAX_DEPTH
-from holdfast.codec.secrets import MissingSecret
-from holdfast.codec.values import encode
-from holdfast.errors import ValueNotStorable
+from limpet.codec.places import MAX_DEPTH
+from limpet.codec.secrets import MissingSecret
+from limpet.codec.values import encode
+from limpet.errors import ValueNotStorable
 
 NO_KIND = "is not a kind of value that can be stored"
 

@@ -20,11 +20,11 @@ from unit.codec import sample_types as types
 from unit.codec.sample_types import Animal, Fish, Gear, Page, Point, Tide
 from unit.codec.user_types import class_types
 
-from holdfast.codec import values
-from holdfast.codec.kinds import Kind
-from holdfast.codec.user_types import classes
-from holdfast.codec.values import decode, encode
-from holdfast.errors import ValueNotReadable
+from limpet.codec import values
+from limpet.codec.kinds import Kind
+from limpet.codec.user_types import classes
+from limpet.codec.values import decode, encode
+from limpet.errors import ValueNotReadable
 
 HERE = types.__name__
 MORE = class_types.__name__
@@ -106,7 +106,7 @@ def test_an_exception_whose_arguments_no_longer_fit_is_refused() -> None:
 
 
 def test_a_kind_that_is_not_known_is_named() -> None:
-    assert ("with tag 99", "this version of Holdfast does not know it") == refused(written(99, 1)).args
+    assert ("with tag 99", "this version of Limpet does not know it") == refused(written(99, 1)).args
 
 
 @pytest.mark.parametrize(

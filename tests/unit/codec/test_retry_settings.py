@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.codec.retry_settings import from_plain, to_plain
-from holdfast.errors import UsageError, ValueNotReadable
-from holdfast.model import BackoffStrategy, EventType, RetryConfig
+from limpet.codec.retry_settings import from_plain, to_plain
+from limpet.errors import UsageError, ValueNotReadable
+from limpet.model import BackoffStrategy, EventType, RetryConfig
 
 MODULE = ModuleType("program_of_retry_settings")
 """The user's module. Test modules themselves are not found among those that are imported."""

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.codec.encryption import OVERHEAD, Key
-from holdfast.codec.sealed_chunks import MAGIC, VERSION, open_chunks, seal_chunks
-from holdfast.errors import HoldfastError, NotEncrypted, UnsupportedVersion, WrongKey
-from holdfast.keys import Encryption
-from holdfast.model.artifacts import CHUNK
+from limpet.codec.encryption import OVERHEAD, Key
+from limpet.codec.sealed_chunks import MAGIC, VERSION, open_chunks, seal_chunks
+from limpet.errors import LimpetError, NotEncrypted, UnsupportedVersion, WrongKey
+from limpet.keys import Encryption
+from limpet.model.artifacts import CHUNK
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -105,7 +105,7 @@ def test_the_format_is_as_it_is_written_down() -> None:
     content = NOISE[: CHUNK + 5]
     assert forged(b"\x00" + content[:CHUNK], b"\x00" + content[CHUNK:]) == sealed(content)
     assert forged(b"\x00") == sealed(b"")
-    assert HEADER == sealed(b"")[:9] == b"HFSEALED\x01"
+    assert HEADER == sealed(b"")[:9] == b"LPSEALED\x01"
 
 
 def test_what_compresses_is_compressed_and_what_does_not_is_left() -> None:
@@ -119,7 +119,7 @@ def test_what_compresses_is_compressed_and_what_does_not_is_left() -> None:
 
 def test_the_same_content_is_sealed_to_the_same_bytes_in_every_process() -> None:
     program = (
-        "import hashlib; from holdfast.keys import Encryption; from holdfast.codec.sealed_chunks import seal_chunks; "
+        "import hashlib; from limpet.keys import Encryption; from limpet.codec.sealed_chunks import seal_chunks; "
         "chunks = (b'kelp %d ' % number * 9000 for number in range(40)); "
         "print(hashlib.sha256(b''.join(seal_chunks(Encryption(bytes(range(32))), chunks))).hexdigest())"
     )
@@ -276,7 +276,7 @@ def test_a_content_can_be_sealed_twice_with_one_key_whatever_is_rotated() -> Non
 
 
 def test_what_the_source_raises_is_raised() -> None:
-    class Gone(HoldfastError):
+    class Gone(LimpetError):
         pass
 
     def broken() -> Iterator[bytes]:

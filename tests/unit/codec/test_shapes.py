@@ -21,11 +21,11 @@ from pydantic import BaseModel, SecretStr
 from unit.codec import sample_types as types
 from unit.codec.sample_types import Animal, Depth, Dog, Fish, Open, Page, Point, Report, Shelter, Tide
 
-from holdfast import Secret
-from holdfast.codec.secrets import MissingSecret
-from holdfast.codec.shapes import shape_differences
-from holdfast.codec.values import decode, encode
-from holdfast.model.difference import Difference, DifferenceKind
+from limpet import Secret
+from limpet.codec.secrets import MissingSecret
+from limpet.codec.shapes import shape_differences
+from limpet.codec.values import decode, encode
+from limpet.model.difference import Difference, DifferenceKind
 
 
 @attrs.define

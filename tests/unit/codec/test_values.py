@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from unit.codec import sample_types as types
 from unit.codec.sample_types import Animal, Depth, Dog, Fish, Gear, Page, Point, Right, Tide, Zone
 
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.values import decode, encode, encode_arguments, encode_leniently
-from holdfast.errors import ValueNotStorable
+from limpet.codec.kinds import Opaque
+from limpet.codec.values import decode, encode, encode_arguments, encode_leniently
+from limpet.errors import ValueNotStorable
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -395,7 +395,7 @@ def test_arguments_that_cannot_be_stored_are_noted() -> None:
 
 
 BYTES_OF_SETS = """
-from holdfast.codec.values import encode
+from limpet.codec.values import encode
 words = {f"word {number}" for number in range(50)}
 print(encode([words, {frozenset(words): {(word, frozenset({word, "x"})) for word in words}}]).hex())
 """

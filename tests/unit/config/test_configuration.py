@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import Configuration, Reloaded, load_config
-from holdfast.config.reloading import Change
-from holdfast.errors import ConfigurationError, UsageError
-from holdfast.model import BackoffStrategy, Budget, EventType
+from limpet.config import Configuration, Reloaded, load_config
+from limpet.config.reloading import Change
+from limpet.errors import ConfigurationError, UsageError
+from limpet.model import BackoffStrategy, Budget, EventType
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "holdfast.toml"
+    path = tmp_path / "limpet.toml"
     path.write_text("timeout_s = 5\n[retry]\nmax_attempts = 4\n")
     return path
 
@@ -51,7 +51,7 @@ def rewrite(file: Path, text: str) -> None:
 def test_every_value_says_where_it_comes_from(file: Path) -> None:
     config = loaded(file, on_drift="error", retry={"jitter": False})
     keys = ("timeout_s", "retry.max_attempts", "on_drift", "retry.jitter", "capture")
-    assert ["holdfast.toml:1", "holdfast.toml:3", "argument", "argument", "default"] == [*map(config.origin, keys)]
+    assert ["limpet.toml:1", "limpet.toml:3", "argument", "argument", "default"] == [*map(config.origin, keys)]
     assert (4, file) == (config.value("retry.max_attempts"), config.file)
     with pytest.raises(UsageError, match=r"Nearest: 'retry\.max_attempts'"):
         config.origin("retry.max_atempts")
@@ -76,12 +76,12 @@ def test_a_reload_tells_what_has_changed(file: Path) -> None:
 def test_a_wrong_file_leaves_the_old_values_and_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     config = loaded(file)
     file.write_text("timeout_s = 0\nlease_ttl_s = 9\n")
-    with caplog.at_level(logging.WARNING, "holdfast.config"):
+    with caplog.at_level(logging.WARNING, "limpet.config"):
         reloaded = config.reload()
     assert not reloaded.is_applied
-    assert ["holdfast.toml:1"] == [problem.where for problem in reloaded.problems]
+    assert ["limpet.toml:1"] == [problem.where for problem in reloaded.problems]
     assert (5.0, 30.0) == (config.values.timeout_s, config.values.lease_ttl_s)
-    assert "holdfast.toml:1: timeout_s cannot be 0" in caplog.text
+    assert "limpet.toml:1: timeout_s cannot be 0" in caplog.text
 
 
 def test_what_cannot_change_stays_and_is_told(file: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -89,9 +89,9 @@ def test_what_cannot_change_stays_and_is_told(file: Path, caplog: pytest.LogCapt
     file.write_text('store = "memory://"\ntimeout_s = 8\n[retry]\nmax_attempts = 4\n')
     reloaded = config.reload()
     assert (Change("timeout_s", 5.0, 8.0),) == reloaded.changed
-    assert (Change("store", "sqlite:///.holdfast/runs.db", "memory://"),) == reloaded.fixed
-    assert "sqlite:///.holdfast/runs.db" == config.store
-    assert "store stays sqlite:///.holdfast/runs.db" in caplog.text
+    assert (Change("store", "sqlite:///.limpet/runs.db", "memory://"),) == reloaded.fixed
+    assert "sqlite:///.limpet/runs.db" == config.store
+    assert "store stays sqlite:///.limpet/runs.db" in caplog.text
 
 
 def test_a_subscriber_that_fails_hurts_nobody(file: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -170,4 +170,4 @@ def test_a_type_that_is_not_found_when_it_is_needed_is_told_with_its_line(file: 
     config = loaded(file)
     with pytest.raises(ConfigurationError) as caught:
         config.retry_configs()
-    assert ["holdfast.toml:2"] == [problem.where for problem in caught.value.problems]
+    assert ["limpet.toml:2"] == [problem.where for problem in caught.value.problems]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.exception_types import exception_types, is_installed
-from holdfast.config.kinds import NotAllowed
+from limpet.config.exception_types import exception_types, is_installed
+from limpet.config.kinds import NotAllowed
 
 
 def test_types_are_found_by_their_names() -> None:
@@ -19,7 +19,7 @@ def test_types_are_found_by_their_names() -> None:
 
 def test_a_module_of_python_is_imported_when_it_is_needed() -> None:
     program = (
-        "import sys; from holdfast.config.exception_types import checked_name, exception_types\n"
+        "import sys; from limpet.config.exception_types import checked_name, exception_types\n"
         "name = checked_name('wave:Error'); assert 'wave' not in sys.modules\n"
         "print(exception_types([name])[0].__module__)"
     )

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from holdfast.config.lines import Place, line_numbers, line_of
+from limpet.config.lines import Place, line_numbers, line_of
 
 TEXT = '''# A comment with a [header] and a = sign
 version = 1

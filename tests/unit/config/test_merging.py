@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.kinds import SIZE, NotAllowed
-from holdfast.config.merging import Merged, Source, in_tables, in_variables, merged, store_of
-from holdfast.config.model import SETTINGS, settings_from
-from holdfast.config.reloading import Change, differences, with_fixed
-from holdfast.config.variables import ours, variable_of
-from holdfast.errors import ConfigurationProblem
-from holdfast.model import BackoffStrategy, Capture, OnDrift
+from limpet.config.kinds import SIZE, NotAllowed
+from limpet.config.merging import Merged, Source, in_tables, in_variables, merged, store_of
+from limpet.config.model import SETTINGS, settings_from
+from limpet.config.reloading import Change, differences, with_fixed
+from limpet.config.variables import ours, variable_of
+from limpet.errors import ConfigurationProblem
+from limpet.model import BackoffStrategy, Capture, OnDrift
 
 
 def put_together(
@@ -31,14 +31,14 @@ def put_together(
 
 def test_the_later_source_counts() -> None:
     file = {"on_drift": "error", "timeout_s": 5, "retry": {"max_attempts": 4, "jitter": False}}
-    variables = {"HOLDFAST_ON_DRIFT": "ignore", "HOLDFAST_RETRY__MAX_ATTEMPTS": "6"}
+    variables = {"LIMPET_ON_DRIFT": "ignore", "LIMPET_RETRY__MAX_ATTEMPTS": "6"}
     found, problems = put_together(file, variables, {"retry": {"max_attempts": 9}})
     assert () == problems
     assert (OnDrift.IGNORE, 5.0) == (found.settings.on_drift, found.settings.timeout_s)
     assert (9, False) == (found.settings.retry.max_attempts, found.settings.retry.jitter)
     wheres = {key: found.origins[key].where for key in ("on_drift", "timeout_s", "retry.max_attempts", "capture")}
     assert {
-        "on_drift": "HOLDFAST_ON_DRIFT",
+        "on_drift": "LIMPET_ON_DRIFT",
         "timeout_s": "file timeout_s",
         "retry.max_attempts": "argument",
         "capture": "default",
@@ -47,20 +47,20 @@ def test_the_later_source_counts() -> None:
 
 def test_all_problems_are_told_and_neighbours_stay() -> None:
     file = {"on_drft": "error", "timeout_s": -1, "lease_ttl_s": 7, "retry": {"max_atempts": 3, "jitter": True}}
-    found, problems = put_together(file | {"budget": 3}, {"HOLDFAST_STOR": "x", "HOLDFAST_TIMEOUT_S": "soon"})
+    found, problems = put_together(file | {"budget": 3}, {"LIMPET_STOR": "x", "LIMPET_TIMEOUT_S": "soon"})
     assert {
         ("file on_drft", "on_drft"),
         ("file retry.max_atempts", "retry.max_atempts"),
         ("file budget", "budget"),
-        ("HOLDFAST_STOR", ""),
+        ("LIMPET_STOR", ""),
         ("file timeout_s", "timeout_s"),
-        ("HOLDFAST_TIMEOUT_S", "timeout_s"),
+        ("LIMPET_TIMEOUT_S", "timeout_s"),
     } == {(each.where, each.key) for each in problems}
     assert (7.0, True) == (found.settings.lease_ttl_s, found.settings.retry.jitter)
     told = {each.where: each.what for each in problems}
     assert "'on_drft' is no setting. Nearest: 'on_drift'." == told["file on_drft"]
     assert "Nearest: 'retry.max_attempts'." in told["file retry.max_atempts"]
-    assert "Nearest: HOLDFAST_STORE." in told["HOLDFAST_STOR"]
+    assert "Nearest: LIMPET_STORE." in told["LIMPET_STOR"]
     assert "timeout_s cannot be -1. Allowed is a number of seconds above 0, or 'none'." == told["file timeout_s"]
     assert "[budget]" in told["file budget"]
 
@@ -132,7 +132,7 @@ def test_a_wrong_value_is_told_with_what_is_allowed(key: str, given: Any) -> Non
 
 
 def test_a_misspelt_capture_in_the_environment_captures_less() -> None:
-    found, problems = put_together({}, {"HOLDFAST_CAPTURE": "fulll"})
+    found, problems = put_together({}, {"LIMPET_CAPTURE": "fulll"})
     assert (Capture.MINIMAL, ()) == (found.settings.capture, problems)
 
 
@@ -143,10 +143,10 @@ def test_no_password_of_a_url_is_told() -> None:
 
 
 def test_the_variable_with_the_keys_is_no_unknown_one() -> None:
-    file = {"secrets": {"key_variable": "HOLDFAST_PROD_KEYS"}}
-    assert () == put_together(file, {"HOLDFAST_PROD_KEYS": "x"})[1]
-    assert 1 == len(put_together({}, {"HOLDFAST_PROD_KEYS": "x"})[1])
-    assert () == put_together({}, {"HOLDFAST_KEY": "x", "HOLDFAST_DEMO_FOLDER": "x", "HOLDFAST_TIMEOUT_S": ""})[1]
+    file = {"secrets": {"key_variable": "LIMPET_PROD_KEYS"}}
+    assert () == put_together(file, {"LIMPET_PROD_KEYS": "x"})[1]
+    assert 1 == len(put_together({}, {"LIMPET_PROD_KEYS": "x"})[1])
+    assert () == put_together({}, {"LIMPET_KEY": "x", "LIMPET_DEMO_FOLDER": "x", "LIMPET_TIMEOUT_S": ""})[1]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_the_variable_with_the_keys_is_no_unknown_one() -> None:
     [
         ({"persistence": False}, {}, "memory://"),
         ({"persistence": False, "store": "sqlite:///a.db"}, {}, "memory://"),
-        ({"persistence": False}, {"HOLDFAST_STORE": "sqlite:///a.db"}, "sqlite:///a.db"),
-        ({"store": "sqlite:///a.db"}, {"HOLDFAST_PERSISTENCE": "false"}, "memory://"),
+        ({"persistence": False}, {"LIMPET_STORE": "sqlite:///a.db"}, "sqlite:///a.db"),
+        ({"store": "sqlite:///a.db"}, {"LIMPET_PERSISTENCE": "false"}, "memory://"),
         ({"store": "sqlite:///a.db"}, {}, "sqlite:///a.db"),
     ],
 )

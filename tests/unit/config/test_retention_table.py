@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import Configuration, load_config
-from holdfast.config.model import RetentionSettings
-from holdfast.config.retention_table import retention_of
-from holdfast.errors import ConfigurationError
-from holdfast.model import Retention, Schedule, StateStatus
+from limpet.config import Configuration, load_config
+from limpet.config.model import RetentionSettings
+from limpet.config.retention_table import retention_of
+from limpet.errors import ConfigurationError
+from limpet.model import Retention, Schedule, StateStatus
 
 
 def loaded(folder: Path, text: str = "", **environment: str) -> Configuration:
-    (folder / "holdfast.toml").write_text(text)
-    return load_config(
-        folder=folder, environment={f"HOLDFAST_RETENTION__{key}": environment[key] for key in environment}
-    )
+    (folder / "limpet.toml").write_text(text)
+    return load_config(folder=folder, environment={f"LIMPET_RETENTION__{key}": environment[key] for key in environment})
 
 
 def test_every_key_is_read_from_a_file(tmp_path: Path) -> None:
@@ -85,7 +83,7 @@ def test_a_number_that_is_no_time_is_refused(value: str, tmp_path: Path) -> None
     with pytest.raises(ConfigurationError, match="max_age"):
         loaded(tmp_path, f"retention.max_age = {value}")
     if value not in ("true", "[1]"):
-        with pytest.raises(ConfigurationError, match="HOLDFAST_RETENTION__MAX_AGE"):
+        with pytest.raises(ConfigurationError, match="LIMPET_RETENTION__MAX_AGE"):
             loaded(tmp_path, MAX_AGE=value)
 
 
@@ -103,7 +101,7 @@ keep_last = 3
     with pytest.raises(ConfigurationError) as raised:
         loaded(tmp_path, text)
     names = ("max_age", "max_per_pipeline", "max_total_size", "statuses", "tags", "keep_tags", "schedule", "keep_last")
-    expected = [(f"holdfast.toml:{line}", f"retention.{name}") for line, name in enumerate(names, 2)]
+    expected = [(f"limpet.toml:{line}", f"retention.{name}") for line, name in enumerate(names, 2)]
     assert expected == [(problem.where, problem.key) for problem in raised.value.problems]
     assert "Nearest: 'retention.keep_latest'" in raised.value.problems[-1].what
 

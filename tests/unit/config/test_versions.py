@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.versions import STEPS, VERSION, UnknownVersion, migrated
+from limpet.config.versions import STEPS, VERSION, UnknownVersion, migrated
 
 
 def rename(data: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def test_a_file_without_a_version_is_of_the_first() -> None:
 
 
 def test_a_newer_file_is_refused() -> None:
-    with pytest.raises(UnknownVersion, match=f"of version {VERSION + 1}, and this Holdfast knows versions up to"):
+    with pytest.raises(UnknownVersion, match=f"of version {VERSION + 1}, and this Limpet knows versions up to"):
         migrated({"version": VERSION + 1})
 
 

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from acceptance.turned_clock import Turned, turned_clock
 
-from holdfast.backends.contract import StateBackend
-from holdfast.backends.memory import MemoryStateBackend
-from holdfast.engine.cleanup_notes import NAME, CleanupNotes, begun, ended, failed
-from holdfast.engine.clock import SYSTEM_CLOCK
-from holdfast.engine.lease import mark_ended, mark_running, new_holder
-from holdfast.errors import BackendUnavailable
-from holdfast.model import Cleanup, Holder, Removed
-from holdfast.model.header import utc
+from limpet.backends.contract import StateBackend
+from limpet.backends.memory import MemoryStateBackend
+from limpet.engine.cleanup_notes import NAME, CleanupNotes, begun, ended, failed
+from limpet.engine.clock import SYSTEM_CLOCK
+from limpet.engine.lease import mark_ended, mark_running, new_holder
+from limpet.errors import BackendUnavailable
+from limpet.model import Cleanup, Holder, Removed
+from limpet.model.header import utc
 
 REPORT = Cleanup(removed=[Removed("a", "old", 70), Removed("b", "old", 30)], kept={}, duration_s=0.1, is_dry_run=False)
 ELSEWHERE = Holder("another machine", "b", "s", 7, "1", "t")
@@ -134,6 +134,6 @@ class _Gone(MemoryStateBackend):
 
 @pytest.mark.parametrize("kind", [_Crowded, _Gone])
 def test_what_cannot_be_noted_hurts_nobody(kind: type[MemoryStateBackend], caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "holdfast.cleanup"):
+    with caplog.at_level(logging.WARNING, "limpet.cleanup"):
         CleanupNotes(kind()).note(begun(ELSEWHERE), is_configured=True)
     assert "was not noted" in caplog.text

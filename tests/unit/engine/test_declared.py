@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, AgentNotFound, agent, tool
-from holdfast.engine.actors import FunctionActor, reference_of
-from holdfast.engine.declared import find_actor, import_actor
+from limpet import Agent, AgentNotFound, agent, tool
+from limpet.engine.actors import FunctionActor, reference_of
+from limpet.engine.declared import find_actor, import_actor
 
 MODULE = """
-from holdfast import Agent, agent
+from limpet import Agent, agent
 ready = []
 
 @agent

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import DeterminismLevel, Tool, UsageError, tool
+from limpet import DeterminismLevel, Tool, UsageError, tool
 
 D = DeterminismLevel
 

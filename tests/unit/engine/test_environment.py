@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from holdfast.engine.environment import packages, with_environment
-from holdfast.engine.environment.command_line import (
+from limpet.engine.environment import packages, with_environment
+from limpet.engine.environment.command_line import (
     MASK,
     MOST_ARGUMENTS,
     MOST_CHARACTERS,
@@ -20,7 +20,7 @@ from holdfast.engine.environment.command_line import (
     masked_command,
     readable,
 )
-from holdfast.model import StateMetadata
+from limpet.model import StateMetadata
 
 NOT_TO_BE_SEEN = "hunter2"
 
@@ -178,7 +178,7 @@ def test_packages_are_those_that_are_imported_by_their_distribution(
     found = packages.imported_packages()
     ours = {name: version for name, version in found.items() if "kelp" in name.lower() or name.startswith("never")}
     assert {"Kelp_Forest": "1.2", "beautifulkelp": "4.0rc1", "kelp_parts": "0.3", "old_kelp": "2.0"} == ours
-    assert {"msgspec", "pytest", "holdfast"} <= set(found)
+    assert {"msgspec", "pytest", "limpet"} <= set(found)
     assert not {"mine", "nobodys", "json"} & set(found)
     assert sorted(found, key=str.lower) == list(found)
 
@@ -233,21 +233,21 @@ def test_versions_are_known_by_any_spelling_of_the_name() -> None:
     [
         ("off", set()),
         (" OFF ", set()),
-        ("minimal", {"python", "platform", "holdfast"}),
-        ("ful", {"python", "platform", "holdfast"}),
+        ("minimal", {"python", "platform", "limpet"}),
+        ("ful", {"python", "platform", "limpet"}),
     ],
 )
 def test_less_is_captured_where_that_is_wanted(
     setting: str, expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_CAPTURE", setting)
+    monkeypatch.setenv("LIMPET_CAPTURE", setting)
     assert expected == set(with_environment(StateMetadata()).environment)
 
 
 def test_everything_is_captured_where_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    always = {"python", "platform", "holdfast", "host", "command", "packages", "started_in"}
+    always = {"python", "platform", "limpet", "host", "command", "packages", "started_in"}
     for setting in ("", "full"):
-        monkeypatch.setenv("HOLDFAST_CAPTURE", setting)
+        monkeypatch.setenv("LIMPET_CAPTURE", setting)
         assert always == set(with_environment(StateMetadata()).environment) - {"git"}
 
 

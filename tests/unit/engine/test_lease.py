@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast import ExecutionState, Holder, LeaseHeld, LeaseLost, MemoryStateBackend, StateHeader, StateStatus
-from holdfast.backends.contract import Claim, Grant
-from holdfast.engine import lease
-from holdfast.engine.lease import LeaseKeeper, is_dead, mark_ended, mark_running, new_holder, takeover
-from holdfast.engine.live import LiveState
-from holdfast.model.header import utc
+from limpet import ExecutionState, Holder, LeaseHeld, LeaseLost, MemoryStateBackend, StateHeader, StateStatus
+from limpet.backends.contract import Claim, Grant
+from limpet.engine import lease
+from limpet.engine.lease import LeaseKeeper, is_dead, mark_ended, mark_running, new_holder, takeover
+from limpet.engine.live import LiveState
+from limpet.model.header import utc
 
 
 def changed(holder: Holder, **changes: object) -> Holder:

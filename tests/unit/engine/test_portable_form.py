@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.engine.portable.form import (
+from limpet.engine.portable.form import (
     Manifest,
     Portable,
     Unreadable,
@@ -19,8 +19,8 @@ from holdfast.engine.portable.form import (
     owner_of,
     to_json,
 )
-from holdfast.errors import UnsupportedVersion
-from holdfast.model import Base, End, Holder, StateHeader, StateMetadata, StateStatus
+from limpet.errors import UnsupportedVersion
+from limpet.model import Base, End, Holder, StateHeader, StateMetadata, StateStatus
 
 DIGEST = "ab" * 32
 FILES = {"journal.jsonl": Portable(10, "0" * 64), f"artifacts/{DIGEST}": Portable(4, DIGEST)}
@@ -39,18 +39,18 @@ HEADER = StateHeader(
 
 
 def manifest(**changes: Any) -> Manifest:
-    return msgspec.structs.replace(manifest_of(HEADER, HEADER.end, FILES, "holdfast 1"), **changes)
+    return msgspec.structs.replace(manifest_of(HEADER, HEADER.end, FILES, "limpet 1"), **changes)
 
 
 def test_a_header_comes_back_but_for_who_holds_it() -> None:
     holder = Holder("host", "boot", "", 1, "", "token")
     held = msgspec.structs.replace(HEADER, holder=holder)
-    assert HEADER == header_of(from_json(to_json(manifest_of(held, HEADER.end, FILES, "holdfast 1"))))
+    assert HEADER == header_of(from_json(to_json(manifest_of(held, HEADER.end, FILES, "limpet 1"))))
 
 
 def test_a_state_without_records_has_no_end() -> None:
     empty = msgspec.structs.replace(HEADER, position=0, bases=(), timeline=0, end=None)
-    assert empty == header_of(from_json(to_json(manifest_of(empty, None, FILES, "holdfast 1"))))
+    assert empty == header_of(from_json(to_json(manifest_of(empty, None, FILES, "limpet 1"))))
 
 
 def test_white_space_does_not_matter() -> None:
@@ -61,7 +61,7 @@ def test_white_space_does_not_matter() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"made_by": "holdfast 2"},
+        {"made_by": "limpet 2"},
         {"records": 8},
         {"end": "deadbee0"},
         {"files": {"journal.jsonl": Portable(11, "0" * 64)}},
@@ -69,7 +69,7 @@ def test_white_space_does_not_matter() -> None:
     ],
 )
 def test_whatever_is_changed_does_not_fit_the_checksum(changes: dict[str, Any]) -> None:
-    with pytest.raises(Unreadable, match=r"the checksum of holdfast\.json does not fit"):
+    with pytest.raises(Unreadable, match=r"the checksum of limpet\.json does not fit"):
         from_json(to_json(manifest(**changes)))
 
 
@@ -81,7 +81,7 @@ def test_what_is_no_manifest_is_unreadable(text: bytes) -> None:
 
 def test_a_newer_version_is_told_whatever_else_it_says() -> None:
     with pytest.raises(UnsupportedVersion):
-        from_json(b'{"format": "holdfast state", "version": 3, "unknown": [1]}')
+        from_json(b'{"format": "limpet state", "version": 3, "unknown": [1]}')
 
 
 def test_each_record_belongs_to_the_state_that_wrote_it() -> None:

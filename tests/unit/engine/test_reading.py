@@ -3,12 +3,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast import MemoryStateBackend, StateCorrupted, StateHeader, StateStatus
-from holdfast.artifacts.stored_values import StoredValues
-from holdfast.backends.contract import Append, Claim
-from holdfast.codec import frames
-from holdfast.engine.lease import new_holder
-from holdfast.engine.reading import (
+from limpet import MemoryStateBackend, StateCorrupted, StateHeader, StateStatus
+from limpet.artifacts.stored_values import StoredValues
+from limpet.backends.contract import Append, Claim
+from limpet.codec import frames
+from limpet.engine.lease import new_holder
+from limpet.engine.reading import (
     JournalReader,
     damaged_records,
     decoded,
@@ -17,10 +17,10 @@ from holdfast.engine.reading import (
     require_intact,
     whole_journal,
 )
-from holdfast.journal.timeline import intact
-from holdfast.keys import Encryption, new_key
-from holdfast.model import Base, CheckpointRecord, DamagedRecord, End
-from holdfast.model.header import utc
+from limpet.journal.timeline import intact
+from limpet.keys import Encryption, new_key
+from limpet.model import Base, CheckpointRecord, DamagedRecord, End
+from limpet.model.header import utc
 
 PLAIN = StoredValues(None)
 SEALED = StoredValues(None, cipher=Encryption(new_key()))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.seed_events import NotUnderstood, SeedActor, SeedEvent, SeedHistory
-from holdfast.journal.history import History
-from holdfast.model import EventRecord, ExecutionStatus
+from limpet.engine.seed_events import NotUnderstood, SeedActor, SeedEvent, SeedHistory
+from limpet.journal.history import History
+from limpet.model import EventRecord, ExecutionStatus
 
 STARTED, COMPLETED, FAILED = ExecutionStatus.STARTED, ExecutionStatus.COMPLETED, ExecutionStatus.FAILED
 

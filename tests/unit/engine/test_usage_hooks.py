@@ -13,9 +13,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from holdfast.engine.usage_hooks import LONGEST_NAME, MOST_TOKENS, register_usage, usage_of
-from holdfast.errors import UsageError
-from holdfast.model.usage import LLMResult, Usage
+from limpet.engine.usage_hooks import LONGEST_NAME, MOST_TOKENS, register_usage, usage_of
+from limpet.errors import UsageError
+from limpet.model.usage import LLMResult, Usage
 
 
 class Text(str):
@@ -177,7 +177,7 @@ def test_a_hook_that_raises_is_reported_once(caplog: pytest.LogCaptureFixture) -
         pass
 
     register_usage(Broken, failing)
-    with caplog.at_level(logging.WARNING, "holdfast.usage"):
+    with caplog.at_level(logging.WARNING, "limpet.usage"):
         assert [None, None] == [usage_of(Broken()), usage_of(Broken())]
     [record] = caplog.records
     assert "Broken" in record.getMessage()

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import BackendError, BackendUnavailable, Lease, LeaseLost, MemoryStateBackend, StateHeader, StateStatus
-from holdfast.backends.contract import Append, Claim, Grant
-from holdfast.engine import writer as engine_writer
-from holdfast.engine.lease import new_holder
-from holdfast.engine.writer import Writer, writer_of
-from holdfast.model.header import utc
+from limpet import BackendError, BackendUnavailable, Lease, LeaseLost, MemoryStateBackend, StateHeader, StateStatus
+from limpet.backends.contract import Append, Claim, Grant
+from limpet.engine import writer as engine_writer
+from limpet.engine.lease import new_holder
+from limpet.engine.writer import Writer, writer_of
+from limpet.model.header import utc
 
 
 class Watched(MemoryStateBackend):
@@ -107,7 +107,7 @@ def test_waiting_commits_are_made_on_a_thread_in_groups() -> None:
         await writes
 
     asyncio.run(main())
-    assert {"holdfast-writer"} == backend.threads
+    assert {"limpet-writer"} == backend.threads
     assert 20 == sum(backend.commits)
     assert len(backend.commits) <= 3
 
@@ -293,7 +293,7 @@ def test_the_writers_thread_ends_when_there_is_nothing_to_do_and_comes_back() ->
     writer = Writer(backend)
     writer.idle_s = 0.01
     lease = leased(writer, "s")
-    threads = [each for each in threading.enumerate() if each.name == "holdfast-writer" and each not in others]
+    threads = [each for each in threading.enumerate() if each.name == "limpet-writer" and each not in others]
     for thread in threads:
         thread.join(10)
     assert not any(thread.is_alive() for thread in threads)

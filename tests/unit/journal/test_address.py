@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidAddress
-from holdfast.journal.address import (
+from limpet.errors import InvalidAddress
+from limpet.journal.address import (
     Address,
     Segment,
     enclosing_path,
@@ -20,7 +20,7 @@ from holdfast.journal.address import (
     parse,
     unescape,
 )
-from holdfast.model import EventType
+from limpet.model import EventType
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 TEXT = st.one_of(

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import CheckpointDropped, TimelineDropped
-from holdfast.journal.address import SEPARATOR
-from holdfast.journal.compaction import dropped_by, reads_the_same, without
-from holdfast.journal.history import History
-from holdfast.journal.new_timeline import from_checkpoint, from_event, on_timeline
-from holdfast.journal.recovery import recovery_of
-from holdfast.journal.usage import totals_of
-from holdfast.model import (
+from limpet.errors import CheckpointDropped, TimelineDropped
+from limpet.journal.address import SEPARATOR
+from limpet.journal.compaction import dropped_by, reads_the_same, without
+from limpet.journal.history import History
+from limpet.journal.new_timeline import from_checkpoint, from_event, on_timeline
+from limpet.journal.recovery import recovery_of
+from limpet.journal.usage import totals_of
+from limpet.model import (
     CheckpointRecord,
     DamagedRecord,
     Details,

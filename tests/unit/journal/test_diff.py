@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.journal.diff import Alignment, Pair
-from holdfast.model import EventRecord, ExecutionStatus, Failure, Record, StorageRecord
+from limpet.journal.diff import Alignment, Pair
+from limpet.model import EventRecord, ExecutionStatus, Failure, Record, StorageRecord
 
 E = ExecutionStatus
 

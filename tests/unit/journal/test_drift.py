@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from holdfast.journal.drift import MOST_LOOKED_AT, is_direct, is_moved, is_start_missing, no_longer_made, passed_over
-from holdfast.model import EventRecord, ExecutionStatus, Record
+from limpet.journal.drift import MOST_LOOKED_AT, is_direct, is_moved, is_start_missing, no_longer_made, passed_over
+from limpet.model import EventRecord, ExecutionStatus, Record
 
 E = ExecutionStatus
 

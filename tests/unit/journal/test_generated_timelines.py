@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.journal.address import SEPARATOR
-from holdfast.journal.history import History
-from holdfast.journal.new_timeline import from_event
-from holdfast.model import EventRecord, ExecutionStatus
+from limpet.journal.address import SEPARATOR
+from limpet.journal.history import History
+from limpet.journal.new_timeline import from_event
+from limpet.model import EventRecord, ExecutionStatus
 
 E = ExecutionStatus
 View = dict[str, tuple[ExecutionStatus, int]]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import StateCorrupted
-from holdfast.journal.history import History
-from holdfast.journal.lifecycle import EVENT_MOVES, event_may_become
-from holdfast.model import CheckpointRecord, EventRecord, ExecutionStatus, Record, StateStatus, StorageRecord
+from limpet.errors import StateCorrupted
+from limpet.journal.history import History
+from limpet.journal.lifecycle import EVENT_MOVES, event_may_become
+from limpet.model import CheckpointRecord, EventRecord, ExecutionStatus, Record, StateStatus, StorageRecord
 
 E = ExecutionStatus
 RUN, A, B, C, D = (

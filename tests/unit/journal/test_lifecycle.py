@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.lifecycle import EVENT_MOVES, STATE_MOVES, event_may_become, state_may_become
-from holdfast.model import ExecutionStatus, StateStatus
+from limpet.journal.lifecycle import EVENT_MOVES, STATE_MOVES, event_may_become, state_may_become
+from limpet.model import ExecutionStatus, StateStatus
 
 E = ExecutionStatus
 S = StateStatus

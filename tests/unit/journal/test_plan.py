@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.history import History
-from holdfast.journal.new_timeline import Replacement, from_event
-from holdfast.journal.plan import plan_of
-from holdfast.model import EventRecord, EventType, ExecutionStatus, RerunPlan
+from limpet.journal.history import History
+from limpet.journal.new_timeline import Replacement, from_event
+from limpet.journal.plan import plan_of
+from limpet.model import EventRecord, EventType, ExecutionStatus, RerunPlan
 
 E = ExecutionStatus
 

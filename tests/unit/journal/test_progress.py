@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast import CheckpointNote, CheckpointRecord, EventRecord, ExecutionStatus, StateStatus
-from holdfast.journal.history import History
-from holdfast.journal.progress import events_done, progress_of
-from holdfast.model import Record
+from limpet import CheckpointNote, CheckpointRecord, EventRecord, ExecutionStatus, StateStatus
+from limpet.journal.history import History
+from limpet.journal.progress import events_done, progress_of
+from limpet.model import Record
 
 RUNNING = StateStatus.RUNNING
 

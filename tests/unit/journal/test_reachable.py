@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.journal.reachable import named_by, pins_on, unnamed
-from holdfast.model import (
+from limpet.journal.reachable import named_by, pins_on, unnamed
+from limpet.model import (
     ArtifactInfo,
     CheckpointRecord,
     EventRecord,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.history import History
-from holdfast.journal.recovery import Journal, recovery_of
-from holdfast.model import DamagedRecord, EventRecord, ExecutionStatus, Part, Record, TimelineRecord
+from limpet.journal.history import History
+from limpet.journal.recovery import Journal, recovery_of
+from limpet.model import DamagedRecord, EventRecord, ExecutionStatus, Part, Record, TimelineRecord
 
 
 def event(seq: int, name: str = "step", status: ExecutionStatus = ExecutionStatus.COMPLETED) -> EventRecord:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from holdfast.journal.rehearsal import Made, Rehearsing, Site, divergences, is_as_recorded, unreached_by
-from holdfast.model import EventRecord, ExecutionStatus, Finding, Rehearsed
+from limpet.journal.rehearsal import Made, Rehearsing, Site, divergences, is_as_recorded, unreached_by
+from limpet.model import EventRecord, ExecutionStatus, Finding, Rehearsed
 
 E = ExecutionStatus
 RUN = "run::agent_call"

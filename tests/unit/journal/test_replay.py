@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.replay import Decision, decide, drift
-from holdfast.model import EventRecord, ExecutionStatus, ReplayMode
+from limpet.journal.replay import Decision, decide, drift
+from limpet.model import EventRecord, ExecutionStatus, ReplayMode
 
 E = ExecutionStatus
 STATUSES = [None, *ExecutionStatus]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Base, Retention, Room, SharedRoom, StateHeader, StateMetadata, StateStatus, UsageError
-from holdfast.journal.retention import Decision, candidate, decide, reductions
-from holdfast.journal.room import RoomLeft
+from limpet import Base, Retention, Room, SharedRoom, StateHeader, StateMetadata, StateStatus, UsageError
+from limpet.journal.retention import Decision, candidate, decide, reductions
+from limpet.journal.room import RoomLeft
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

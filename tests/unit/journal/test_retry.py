@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import ConditionFailed, EventFailed, HoldfastError, LeaseLost, UsageError
-from holdfast.journal.retry import (
+from limpet.errors import ConditionFailed, EventFailed, LeaseLost, LimpetError, UsageError
+from limpet.journal.retry import (
     BUILT_IN,
     OFF,
     backoff_s,
@@ -23,7 +23,7 @@ from holdfast.journal.retry import (
     time_left_s,
     wait_before_next,
 )
-from holdfast.model import BackoffStrategy, EventRecord, EventType, ExecutionStatus, RetryConfig
+from limpet.model import BackoffStrategy, EventRecord, EventType, ExecutionStatus, RetryConfig
 
 CONSTANT, LINEAR, EXPONENTIAL, FIBONACCI = BackoffStrategy
 
@@ -36,7 +36,7 @@ class ServerError(Exception):
         self.response = SimpleNamespace(status_code=status, headers=headers)
 
 
-class TimeIsUp(HoldfastError, TimeoutError):
+class TimeIsUp(LimpetError, TimeoutError):
     """An error of ours that says that time ran out."""
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from holdfast.journal.retry_statistics import statistics_of
-from holdfast.model import (
+from limpet.journal.retry_statistics import statistics_of
+from limpet.model import (
     CheckpointRecord,
     Details,
     EventRecord,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import CheckpointFrequency, CheckpointPolicy, ExecutionStatus, OnSaveError, UsageError
-from holdfast.journal.saving import Recorded, Unsaved, is_due, why_save
-from holdfast.model.checkpoints import on_save_error_of, policy_of
+from limpet import CheckpointFrequency, CheckpointPolicy, ExecutionStatus, OnSaveError, UsageError
+from limpet.journal.saving import Recorded, Unsaved, is_due, why_save
+from limpet.model.checkpoints import on_save_error_of, policy_of
 
 TOOL, MODEL, AGENT = "run::fetch::tool_call", "run::summarise::llm_call", "run::read::agent_call"
 DONE = ExecutionStatus.COMPLETED

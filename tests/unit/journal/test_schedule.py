@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.journal.schedule import next_due
-from holdfast.model import Schedule
+from limpet.journal.schedule import next_due
+from limpet.model import Schedule
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 REGULAR = [Schedule.DAILY, Schedule.WEEKLY, Schedule.MONTHLY]

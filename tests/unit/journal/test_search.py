@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.search import MOST_WINDOWS, WINDOW, last_shared, search
-from holdfast.model import CheckpointRecord, EventRecord, ExecutionStatus, Part, Record, StateStatus
+from limpet.journal.search import MOST_WINDOWS, WINDOW, last_shared, search
+from limpet.model import CheckpointRecord, EventRecord, ExecutionStatus, Part, Record, StateStatus
 
 E = ExecutionStatus
 

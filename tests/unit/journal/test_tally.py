@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.tally import Tally, running_s
-from holdfast.model import (
+from limpet.journal.tally import Tally, running_s
+from limpet.model import (
     CheckpointRecord,
     EventRecord,
     ExecutionStatus,
@@ -12,9 +12,9 @@ from holdfast.model import (
     StorageRecord,
     fingerprint,
 )
-from holdfast.model.budget import Budget
-from holdfast.model.records import Details
-from holdfast.model.usage import Usage
+from limpet.model.budget import Budget
+from limpet.model.records import Details
+from limpet.model.usage import Usage
 
 E = ExecutionStatus
 FETCH = "run::fetch::tool_call"

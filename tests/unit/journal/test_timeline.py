@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import AmbiguousAddress, StateCorrupted, UnknownAddress, UnknownCheckpoint, UnknownTimeline
-from holdfast.journal.history import History
-from holdfast.journal.new_timeline import (
+from limpet.errors import AmbiguousAddress, StateCorrupted, UnknownAddress, UnknownCheckpoint, UnknownTimeline
+from limpet.journal.history import History
+from limpet.journal.new_timeline import (
     NewTimeline,
     Replacement,
     find_event,
@@ -13,8 +13,8 @@ from holdfast.journal.new_timeline import (
     from_event,
     point_of,
 )
-from holdfast.journal.timeline import belonging, cut_before, cut_behind
-from holdfast.model import (
+from limpet.journal.timeline import belonging, cut_before, cut_behind
+from limpet.model import (
     CheckpointRecord,
     EventRecord,
     ExecutionStatus,

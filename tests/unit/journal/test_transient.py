@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import BackendUnavailable, HoldfastError, UsageError
-from holdfast.journal.transient import (
+from limpet.errors import BackendUnavailable, LimpetError, UsageError
+from limpet.journal.transient import (
     LONGEST_ASKED_S,
     PROGRAMMING_ERRORS,
     http_status,
@@ -65,7 +65,7 @@ VALUES = (
 """What an error may carry under any name."""
 
 
-class TimeIsUp(HoldfastError, TimeoutError):
+class TimeIsUp(LimpetError, TimeoutError):
     """An error of ours that says that time ran out."""
 
 
@@ -207,11 +207,11 @@ def test_another_status_is_not_even_of_an_error_of_networks(status: int) -> None
     assert not is_transient(error_with(ConnectionError, response=SimpleNamespace(status=status)))
 
 
-def test_errors_of_holdfast_are_transient_only_where_time_ran_out() -> None:
+def test_errors_of_limpet_are_transient_only_where_time_ran_out() -> None:
     assert is_transient(TimeIsUp("no"))
     assert not is_transient(UsageError("no", "do"))
     assert not is_transient(BackendUnavailable("store", "no"))
-    assert not is_transient(error_with(HoldfastError, status_code=503))
+    assert not is_transient(error_with(LimpetError, status_code=503))
 
 
 def test_what_is_no_exception_of_a_program_is_not_transient() -> None:

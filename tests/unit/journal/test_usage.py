@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from holdfast.journal.usage import totals_of
-from holdfast.model import CheckpointRecord, EventRecord, ExecutionStatus, StateStatus
-from holdfast.model.records import Details
-from holdfast.model.usage import ModelUsage, Usage, UsageTotals
+from limpet.journal.usage import totals_of
+from limpet.model import CheckpointRecord, EventRecord, ExecutionStatus, StateStatus
+from limpet.model.records import Details
+from limpet.model.usage import ModelUsage, Usage, UsageTotals
 
 E = ExecutionStatus
 

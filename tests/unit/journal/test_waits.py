@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast import Details, EventRecord, ExecutionStatus, StateHeader, StateMetadata, StateStatus
-from holdfast.journal.history import History
-from holdfast.journal.waits import (
+from limpet import Details, EventRecord, ExecutionStatus, StateHeader, StateMetadata, StateStatus
+from limpet.journal.history import History
+from limpet.journal.waits import (
     answer_name,
     is_message,
     message_name,
@@ -14,8 +14,8 @@ from holdfast.journal.waits import (
     taken_letters,
     waiting_of,
 )
-from holdfast.model.header import utc
-from holdfast.model.waits import Waiting
+from limpet.model.header import utc
+from limpet.model.waits import Waiting
 
 AWAITING = ExecutionStatus.AWAITING
 

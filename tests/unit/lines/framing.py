@@ -6,8 +6,8 @@ import zlib
 
 import msgspec
 
-from holdfast.codec.values import encode
-from holdfast.model import (
+from limpet.codec.values import encode
+from limpet.model import (
     CheckpointNote,
     CheckpointRecord,
     Details,

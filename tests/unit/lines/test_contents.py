@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unit.lines.framing import CHAIN, OWNER, RECORDS, frame_of_record, frame_of_value, framed
 
-from holdfast.codec.values import encode
-from holdfast.lines import LineDamaged, content_of, frame_of, from_line, to_line
-from holdfast.lines.records import _BY_KIND
-from holdfast.model import (
+from limpet.codec.values import encode
+from limpet.lines import LineDamaged, content_of, frame_of, from_line, to_line
+from limpet.lines.records import _BY_KIND
+from limpet.model import (
     CheckpointRecord,
     DroppedRecord,
     DropReason,

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.lines.framing import OWNER, RECORDS, frame_of_record, frame_of_value, framed
 
-from holdfast.codec.values import encode
-from holdfast.lines import Line, LineDamaged, content_of, from_line, to_line
+from limpet.codec.values import encode
+from limpet.lines import Line, LineDamaged, content_of, from_line, to_line
 
 AFTER = 0x00C0FFEE
 

@@ -20,9 +20,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from unit.codec.sample_types import Page, Point, Tide
 
-from holdfast.codec.values import _kinds_by_tag, encode
-from holdfast.lines import TAG_NAMES, LineDamaged, text_of_value, value_of_text
-from holdfast.lines.values import MOST_LEVELS
+from limpet.codec.values import _kinds_by_tag, encode
+from limpet.lines import TAG_NAMES, LineDamaged, text_of_value, value_of_text
+from limpet.lines.values import MOST_LEVELS
 
 QUICK = settings(max_examples=60, deadline=None)
 THOROUGH = settings(max_examples=120, deadline=None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.amounts import LARGEST, duration_from, duration_text, size_from
+from limpet.model.amounts import LARGEST, duration_from, duration_text, size_from
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import UsageError
-from holdfast.model.budget import Budget
+from limpet.errors import UsageError
+from limpet.model.budget import Budget
 
 FIELDS = ("events", "model_calls", "tokens", "cost", "wall_time_s", "repeats")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidStateId
-from holdfast.model import FORMAT_VERSION, StateHeader, StateMetadata, StateStatus, checked_state_id
-from holdfast.model.header import MAX_STATE_ID, utc
+from limpet.errors import InvalidStateId
+from limpet.model import FORMAT_VERSION, StateHeader, StateMetadata, StateStatus, checked_state_id
+from limpet.model.header import MAX_STATE_ID, utc
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import UsageError
-from holdfast.model import checked_letter_name, is_letter_name
+from limpet.errors import UsageError
+from limpet.model import checked_letter_name, is_letter_name
 
 
 @pytest.mark.parametrize(

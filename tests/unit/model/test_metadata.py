@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidMetadata
-from holdfast.model import StateMetadata
+from limpet.errors import InvalidMetadata
+from limpet.model import StateMetadata
 
 
 def test_metadata_is_empty_at_first() -> None:

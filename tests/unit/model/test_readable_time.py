@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.model.readable_time import readable_time
+from limpet.model.readable_time import readable_time
 
 
 @pytest.mark.parametrize(

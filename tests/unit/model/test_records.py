@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from holdfast.engine.snapshot import StateSnapshot
-from holdfast.model import (
+from limpet.engine.snapshot import StateSnapshot
+from limpet.model import (
     CheckpointRecord,
     EventNotice,
     EventRecord,

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import UsageError
-from holdfast.model import BackoffStrategy, RetryConfig, RetryStatistics
+from limpet.errors import UsageError
+from limpet.model import BackoffStrategy, RetryConfig, RetryStatistics
 
 
 def test_the_defaults_are_those_that_are_promised() -> None:

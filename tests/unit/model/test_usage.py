@@ -3,8 +3,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.codec import values
-from holdfast.model.usage import LLMResult, ModelUsage, Usage, UsageTotals, counted, readable_cost
+from limpet.codec import values
+from limpet.model.usage import LLMResult, ModelUsage, Usage, UsageTotals, counted, readable_cost
 
 
 @pytest.mark.parametrize("content", ["text", None, {"parts": [1, 2.5]}, LLMResult("inner")])

@@ -11,9 +11,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from holdfast.codec.library_types.optional import kind_of
-from holdfast.codec.values import decode, encode
-from holdfast.errors import ValueNotReadable
+from limpet.codec.library_types.optional import kind_of
+from limpet.codec.values import decode, encode
+from limpet.errors import ValueNotReadable
 
 PLAIN = """
 import sys
@@ -23,9 +23,9 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 import re
 
-from holdfast.cli.readable import read
-from holdfast.codec.values import decode, encode, encode_leniently
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.cli.readable import read
+from limpet.codec.values import decode, encode, encode_leniently
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 @dataclass
 class Page:
@@ -78,7 +78,7 @@ BYTES = """
 import sys
 import numpy as np, pandas as pd, polars as pl
 from collections import Counter, defaultdict
-from holdfast.codec.values import encode
+from limpet.codec.values import encode
 words = {f"word {number}" for number in range(20)}
 value = [
     Counter(sorted(words)), defaultdict(set, a=words), np.array(sorted(words)), np.longdouble(1) / 3,
@@ -102,7 +102,7 @@ def test_equal_values_have_equal_bytes_in_every_process() -> None:
 
 def test_the_kind_of_a_class_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encode(np.float64(1))
-    monkeypatch.setattr("holdfast.codec.values.kind_of", None)
+    monkeypatch.setattr("limpet.codec.values.kind_of", None)
     assert 1.5 == decode(encode(np.float64(1.5)))
 
 

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.library_types.numpy_dtypes import description
-from holdfast.codec.values import decode, encode, encode_leniently
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.kinds import Opaque
+from limpet.codec.library_types.numpy_dtypes import description
+from limpet.codec.values import decode, encode, encode_leniently
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 ALIGNED = np.dtype([("a", "i1"), ("b", "f8"), ("c", "i2")], align=True)
 NESTED = np.dtype([("a", ">i4"), ("b", "f8", (2, 2)), ("c", [("d", "U3"), ("e", ALIGNED, 2)])])

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.codec.sample_types import Page, Point
 
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.library_types.pandas_arrays import MAX_UNUSED
-from holdfast.codec.values import decode, encode, encode_leniently
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.kinds import Opaque
+from limpet.codec.library_types.pandas_arrays import MAX_UNUSED
+from limpet.codec.values import decode, encode, encode_leniently
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 DAYS = pd.date_range("2024-10-26", periods=3, freq="D", tz="Europe/Berlin")
 testing: Any = pd.testing  # Its annotations leave out some of what it takes.

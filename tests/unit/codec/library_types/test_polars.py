@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.library_types import polars_kinds
-from holdfast.codec.library_types.polars_dtypes import MAX_DEPTH, MAX_HIDDEN
-from holdfast.codec.values import decode, encode, encode_leniently
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.kinds import Opaque
+from limpet.codec.library_types import polars_kinds
+from limpet.codec.library_types.polars_dtypes import MAX_DEPTH, MAX_HIDDEN
+from limpet.codec.values import decode, encode, encode_leniently
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 
 def again(value: Any) -> Any:

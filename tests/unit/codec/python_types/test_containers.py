@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from unit.codec import sample_types as types
 from unit.codec.sample_types import Page, Tide
 
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.values import decode, encode, encode_leniently
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.kinds import Opaque
+from limpet.codec.values import decode, encode, encode_leniently
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 RELAXED = settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

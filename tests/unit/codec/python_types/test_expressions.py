@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.codec.sample_types import Text
 
-from holdfast.codec.python_types.expressions import MAX_LENGTH, MAX_WIDE_RANGES
-from holdfast.codec.values import decode, encode
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.python_types.expressions import MAX_LENGTH, MAX_WIDE_RANGES
+from limpet.codec.values import decode, encode
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 
 def again(value: Any) -> Any:

@@ -16,10 +16,10 @@ from pydantic import BaseModel
 from unit.codec.user_types import class_types as types
 from unit.codec.user_types.class_types import Anchor, Buoy, Crate, FrozenKnot, Knot
 
-from holdfast.codec.kinds import NotStorable
-from holdfast.codec.user_types.classes import family_of, kind_of_class, parts_of
-from holdfast.codec.values import decode, encode
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.kinds import NotStorable
+from limpet.codec.user_types.classes import family_of, kind_of_class, parts_of
+from limpet.codec.values import decode, encode
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 HERE = types.__name__
 

@@ -13,10 +13,10 @@ import pytest
 from unit.codec import sample_types
 from unit.codec.user_types import class_types as types
 
-from holdfast.codec.kinds import Opaque
-from holdfast.codec.user_types.exceptions import lower_exception
-from holdfast.codec.values import decode, encode, encode_leniently
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.kinds import Opaque
+from limpet.codec.user_types.exceptions import lower_exception
+from limpet.codec.values import decode, encode, encode_leniently
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 
 def again(value: Any) -> Any:
@@ -200,7 +200,7 @@ def test_a_cause_that_is_no_exception_is_left_out() -> None:
 
 
 WRITE = """
-from holdfast.codec.values import encode
+from limpet.codec.values import encode
 try:
     try:
         {}["kelp"]

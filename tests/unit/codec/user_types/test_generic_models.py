@@ -16,9 +16,9 @@ from unit.codec.sample_types import Animal, Page, T
 from unit.codec.user_types import class_types as types
 from unit.codec.user_types.class_types import Anchor, Couple, Crate, Planet
 
-from holdfast.codec.user_types.parameters import MAX_DEPTH
-from holdfast.codec.values import decode, encode
-from holdfast.errors import ValueNotReadable, ValueNotStorable
+from limpet.codec.user_types.parameters import MAX_DEPTH
+from limpet.codec.values import decode, encode
+from limpet.errors import ValueNotReadable, ValueNotStorable
 
 HERE = types.__name__
 
@@ -94,7 +94,7 @@ SCRIPT = """
 import sys
 from typing import Generic, Literal, TypeVar
 from pydantic import BaseModel
-from holdfast.codec.values import decode, encode
+from limpet.codec.values import decode, encode
 
 T = TypeVar("T")
 

@@ -18,12 +18,12 @@ from pydantic import BaseModel, PrivateAttr
 from unit.codec import sample_types
 from unit.codec.user_types import class_types
 
-from holdfast.codec.user_types import registered
-from holdfast.codec.user_types.classes import kind_of_class, parts_of
-from holdfast.codec.user_types.families import REGISTERED_KINDS
-from holdfast.codec.user_types.registered import register_type
-from holdfast.codec.values import decode, encode, encode_leniently
-from holdfast.errors import UsageError, ValueNotReadable, ValueNotStorable
+from limpet.codec.user_types import registered
+from limpet.codec.user_types.classes import kind_of_class, parts_of
+from limpet.codec.user_types.families import REGISTERED_KINDS
+from limpet.codec.user_types.registered import register_type
+from limpet.codec.values import decode, encode, encode_leniently
+from limpet.errors import UsageError, ValueNotReadable, ValueNotStorable
 
 
 @pytest.fixture(autouse=True)

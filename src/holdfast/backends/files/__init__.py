@@ -1,5 +1,0 @@
-"""Artifacts in a folder. States in a folder are a package beside them, which is loaded where it is used."""
-
-from holdfast.backends.files.artifacts import FileSystemArtifactBackend
-
-__all__ = ["FileSystemArtifactBackend"]

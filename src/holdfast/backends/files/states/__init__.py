@@ -1,5 +1,0 @@
-"""States in a folder of plain, readable files."""
-
-from holdfast.backends.files.states.backend import FileSystemStateBackend
-
-__all__ = ["FileSystemStateBackend"]

@@ -1,5 +1,0 @@
-"""What is captured of the place where a state began, by itself and without secrets."""
-
-from holdfast.engine.environment.capture import with_environment
-
-__all__ = ["with_environment"]

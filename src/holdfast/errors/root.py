@@ -1,7 +1,0 @@
-"""The root of every error, apart so that each branch of the tree can hang on it."""
-
-from __future__ import annotations
-
-
-class HoldfastError(Exception):
-    """The root of every error that Holdfast raises."""

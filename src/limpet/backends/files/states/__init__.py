@@ -1,0 +1,5 @@
+"""States in a folder of plain, readable files."""
+
+from limpet.backends.files.states.backend import FileSystemStateBackend
+
+__all__ = ["FileSystemStateBackend"]

@@ -1,0 +1,39 @@
+"""How a state stands, in one word: its status, except that a run whose process is gone is not running."""
+
+from __future__ import annotations
+
+import click
+
+from limpet.engine.lease import is_dead
+from limpet.model import StateHeader, StateStatus
+
+STOPPED = "stopped"
+DAMAGED = "damaged"
+
+_COLOURS = {
+    StateStatus.RUNNING: "blue",
+    StateStatus.PAUSED: "yellow",
+    StateStatus.AWAITING: "yellow",
+    StateStatus.COMPLETED: "green",
+    StateStatus.FAILED: "red",
+    StateStatus.INTERRUPTED: "yellow",
+}
+
+
+def is_held(header: StateHeader) -> bool:
+    """Whether a process that lives, as far as can be known from here, has the state."""
+    return header.holder is not None and not is_dead(header.holder)
+
+
+def is_stopped(header: StateHeader) -> bool:
+    """Whether the state says that it is running, and nobody runs it."""
+    return header.status is StateStatus.RUNNING and not is_held(header)
+
+
+def standing_of(header: StateHeader) -> str:
+    """The word for people, in its colour."""
+    if header.damage is not None:
+        return click.style(DAMAGED, fg="red")
+    if is_stopped(header):
+        return click.style(STOPPED, fg="yellow")
+    return click.style(str(header.status), fg=_COLOURS[header.status])

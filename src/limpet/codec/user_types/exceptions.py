@@ -1,0 +1,165 @@
+"""Exceptions: their type, arguments, attributes, notes and cause, and where they were raised, as text.
+
+The initialisers of built-in exceptions fill fields from the arguments and are called; those of users' classes are not.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, Final, cast
+
+import msgspec
+
+from limpet.codec.kinds import Lower, NotStorable, listed, mapped
+from limpet.codec.names import name_of
+from limpet.codec.user_types.families import (
+    layout_of,
+    make_family,
+    others_of,
+    plan_for_reading,
+    require_known_slots,
+    require_same_fields,
+    slots_of,
+)
+from limpet.codec.user_types.structs import fields_of
+from limpet.errors import ValueNotReadable
+
+RECORDED_TRACEBACK: Final = "recorded_traceback"
+"""The attribute under which a recorded exception has the text of the traceback that it had."""
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    name: str
+    layout: Any
+    members: tuple[tuple[str, Any], ...]
+    """What a built-in exception keeps beside its arguments and its ``__dict__``."""
+    slots: dict[str, Any]
+    """The fields that a dataclass or an attrs class keeps in slots."""
+
+
+_plans: Final[dict[type, _Plan]] = {}
+
+
+def _plan(cls: type) -> _Plan:
+    fields = fields_of(cls)
+    # attrs keeps a place for a hash, which no exception uses.
+    require_known_slots(cls, (*fields, "_attrs_cached_hash"))
+    layout = layout_of(cls)
+    members = tuple(
+        (name, vars(base)[name]) for base, names in _MEMBERS.items() if base in layout.__mro__ for name in names
+    )
+    slots = {name: slot for name, slot in slots_of(cls).items() if name in fields}
+    plan = _plans[cls] = _Plan(name_of(cls), layout, members, slots)
+    return plan
+
+
+_MEMBERS: Final[dict[type, tuple[str, ...]]] = {
+    ImportError: ("name", "path"),
+    AttributeError: ("name",),
+    NameError: ("name",),
+}
+
+
+def lower_exception(value: BaseException, lower: Lower, with_traceback: bool) -> list[Any]:
+    """The parts of an exception, each lowered; without the text of its traceback if that is not wanted.
+
+    The text tells where the program stood, so it is no part of what makes two exceptions the same.
+    """
+    plan = _plans.get(type(value)) or _plan(type(value))
+    args = _arguments(value)
+    try:
+        _make(type(value), plan.layout, args)
+    except Exception as error:
+        raise NotStorable(type(value), f"cannot be built again from its arguments ({error})") from error
+    others = others_of(value.__dict__, (RECORDED_TRACEBACK,))
+    for name, slot in plan.slots.items():
+        others[name] = slot.__get__(value)
+    members = {name: lower(member.__get__(value)) for name, member in plan.members}
+    parts = [plan.name, lower(args), lower(others), members]
+    text = _traceback_text(value) if with_traceback else None
+    if value.__cause__ is None and not value.__suppress_context__ and text is None:
+        return parts
+    _require_no_cycle(value)
+    return [*parts, lower(value.__cause__), value.__suppress_context__, lower(text)]
+
+
+def _arguments(value: BaseException) -> list[Any]:
+    args = list(value.args)
+    if isinstance(value, OSError) and value.filename is not None and len(args) == 2:
+        # OSError takes the names of files as arguments, and does not show them as such.
+        args += [value.filename] if value.filename2 is None else [value.filename, None, value.filename2]
+    return args
+
+
+def _traceback_text(value: BaseException) -> str | None:
+    """Where an exception was raised: the frames of its own traceback, or what was recorded of it."""
+    if value.__traceback__ is not None:
+        return "".join(traceback.format_tb(value.__traceback__))
+    recorded = value.__dict__.get(RECORDED_TRACEBACK)
+    return recorded if type(recorded) is str else None
+
+
+def _require_no_cycle(value: BaseException) -> None:
+    """Raise NotStorable where an exception is, over causes and members of groups, its own cause."""
+    to_look_at = [value.__cause__]
+    seen = set[int]()
+    while to_look_at:
+        error = to_look_at.pop()
+        if error is value:
+            raise NotStorable(type(value), "is its own cause")
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        to_look_at.append(error.__cause__)
+        if isinstance(error, BaseExceptionGroup):
+            to_look_at += cast("BaseExceptionGroup[BaseException]", error).exceptions
+
+
+_TAKING_PARTS: Final[frozenset[type]] = frozenset({BaseExceptionGroup, SyntaxError})
+"""They go through their second argument, and a range or a network has no end."""
+
+
+def _make(cls: type[BaseException], layout: Any, args: list[Any]) -> BaseException:
+    if len(args) > 1 and type(args[1]) not in (list, tuple) and not _TAKING_PARTS.isdisjoint(layout.__mro__):
+        raise TypeError("its second argument is no list and no tuple")
+    error: BaseException = layout.__new__(cls, *args)
+    layout.__init__(error, *args)
+    return error
+
+
+def _build_as(cls: type[BaseException], parts: Any) -> BaseException:
+    name, args, others, members = parts[:4]
+    plan = _plans.get(cls) or plan_for_reading(cls, "an exception", _plan, name)
+    try:
+        error = _make(cls, plan.layout, listed(args))
+    except Exception as cause:
+        raise ValueNotReadable(name, f"it cannot be built from its arguments ({cause})") from cause
+    rest = dict(mapped(others))
+    require_same_fields(name, rest.keys() & plan.slots.keys(), plan.slots)
+    for key, slot in plan.slots.items():
+        slot.__set__(error, rest.pop(key))
+    error.__dict__.update(rest)
+    for key, member in plan.members:
+        member.__set__(error, members.get(key))
+    if len(parts) > 4:
+        _put_origin(error, *parts[4:7])
+    return error
+
+
+def _put_origin(error: BaseException, cause: Any, is_context_hidden: Any, text: Any) -> None:
+    # A class may forbid its attributes to be set, so these are set as those of any exception. A cause that could not be
+    # stored has left a note in its place, which cannot be a cause.
+    if isinstance(cause, BaseException):
+        BaseException.__setattr__(error, "__cause__", cause)
+    BaseException.__setattr__(error, "__suppress_context__", bool(is_context_hidden))
+    if text is not None:
+        error.__dict__[RECORDED_TRACEBACK] = str(text)
+
+
+def _lower(value: BaseException, lower: Lower) -> list[Any]:
+    return lower_exception(value, lower, with_traceback=True)
+
+
+EXCEPTION: Final = make_family(21, "an exception", _plan, _lower, _build_as)
+"""Parts: the name of the class, its arguments, its attributes by name, what built-in classes keep besides; and where
+there is any of it: the cause, whether the context is hidden, and the text of the traceback."""

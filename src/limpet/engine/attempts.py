@@ -1,0 +1,150 @@
+"""What follows when an attempt did not give a result: another one, after a wait that outlives the process; or none.
+
+What is decided is written down before anybody waits: the attempt that failed, why, and when the next one is due. So a
+crash while waiting goes on with the remaining attempts and what is left of the wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from limpet.engine.failures import causes_of, failure_of
+from limpet.engine.notices import tell
+from limpet.engine.scope import Scope, Start
+from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
+from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
+from limpet.model import Details, EventRecord, ExecutionStatus
+
+if TYPE_CHECKING:
+    from limpet.engine.call import Call
+    from limpet.engine.live import LiveState
+
+GRACE_S = 1.0
+"""How long tasks that were cancelled have for their cleaning up."""
+
+
+async def take_up(scope: Scope, call: Call, record: EventRecord) -> None:
+    """Go on with a call that has a record: the attempt that is due, after what is left of the wait for it."""
+    call.attempt = next_attempt(record)
+    details = record.details
+    if details is None:
+        return
+    call.spent_s = details.spent_s if record.status is not ExecutionStatus.FAILED else 0.0
+    if details.due_at:
+        await _wait(scope, remaining_wait_s(details.due_at, details.delay_s, scope.live.clock.now()))
+
+
+async def try_again(
+    scope: Scope, child: Scope, call: Call, start: Start, error: Exception, duration_s: float
+) -> tuple[Scope, Start] | None:
+    """Where a failed attempt is to be followed by another one: record that, wait, and give the inside of the next.
+
+    None where the call has failed for good.
+    """
+    live, actor = scope.live, call.actor
+    if actor.once:
+        return None
+    spent_s = time_spent(live, call)
+    delay_s = wait_before_next(
+        live.retry.config_for(actor.event_type, call.retry_config or actor.retry_config),
+        error,
+        attempt=call.attempt,
+        spent_s=spent_s,
+        spread=random.random(),
+        now=live.clock.now(),
+        total_timeout_s=actor.total_timeout_s,
+    )
+    if delay_s is None:
+        return None
+    await end_tasks(live, child)
+    now = live.clock.now()
+    details = Details(due_at=now + delay_s, delay_s=delay_s, spent_s=spent_s + delay_s)
+    failure = failure_of(error, live.secrets)
+    causes = causes_of(error, child.failed or [])
+    durable = live.write_outcome(
+        *(scope, start, ExecutionStatus.RETRYING, now, duration_s), error=failure, causes=causes, details=details
+    )
+    if durable is not None:
+        await durable
+    said = f"{failure.type_name}: {failure.message}"
+    if live.bus.is_heard:
+        tell(live, call, ExecutionStatus.FAILED, execution_time=duration_s, retry_delay=delay_s, original_error=said)
+        tell(live, call, ExecutionStatus.RETRYING, retry_delay=delay_s, original_error=said)
+        live.bus.give_a_moment()
+    call.attempt += 1
+    again = start._replace(attempt=call.attempt, details=details)
+    inside = inside_of_attempt(scope, call)
+    try:
+        await _wait(scope, delay_s)
+    except asyncio.CancelledError:
+        await cut_off(scope, call, again, 0.0)
+        raise
+    again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
+    inside.pending_start = again
+    if live.bus.is_heard:
+        tell(live, call, ExecutionStatus.STARTED)
+    return inside, again
+
+
+def inside_of_attempt(scope: Scope, call: Call) -> Scope:
+    """The inside of a further attempt of a call. Its code may go another way than that of the attempts before."""
+    inside = scope.inside(call.path)
+    inside.tried_again = 0
+    return inside
+
+
+async def cut_off(scope: Scope, call: Call, start: Start, duration_s: float) -> None:
+    """Record that a call was cut off: by a run that is being stopped, or because its task was cancelled.
+
+    It is executed when it is reached again.
+    """
+    live = scope.live
+    status = ExecutionStatus.INTERRUPTED if live.stopper.is_wanted else ExecutionStatus.CANCELLED
+    call.execution_time = duration_s
+    if live.stopper.is_waiting:
+        return  # What encloses a wait goes on with it: nothing has become of it.
+    if live.lease is not None and live.can_be_left and not (live.has_cut_off and scope.is_given_up):
+        details = start.details
+        if call.attempt > 1 and not (details is not None and details.due_at):
+            details = msgspec.structs.replace(details or Details(), spent_s=time_spent(live, call))
+        durable = live.write_outcome(*(scope, start, status, live.clock.now(), duration_s), details=details)
+        if durable is not None:
+            await durable
+    if live.bus.is_heard:
+        tell(live, call, status, execution_time=duration_s)
+        if not live.is_stopping:
+            live.bus.give_a_moment()
+
+
+def time_spent(live: LiveState, call: Call) -> float:
+    """How long a call has taken so far, with all attempts and waits, in whatever processes."""
+    return call.spent_s + live.clock.elapsed() - call.began
+
+
+async def end_tasks(live: LiveState, child: Scope) -> None:
+    """End what an attempt has left running: the next one makes the same calls at the same addresses."""
+    left = tasks_inside(live, child)
+    cancel(left)
+    tasks = [task for task in left if isinstance(task, asyncio.Task)]
+    if tasks:
+        _, ignoring = await asyncio.wait(tasks, timeout=GRACE_S)
+        if ignoring:
+            child.cut_off()
+        for task in ignoring:
+            leave_behind(task)
+            log.warning("State %s: %s ignores its cancellation, and is left behind.", live.state_id, task.get_name())
+
+
+async def _wait(scope: Scope, delay_s: float) -> None:
+    """Wait for the next attempt. A run that is being stopped does not wait for it."""
+    if delay_s <= 0:
+        return
+    live = scope.live
+    with live.stopper.nothing_is_executed(scope):
+        if live.is_stopping:
+            live.stopper.look()
+        await live.clock.sleep(delay_s)

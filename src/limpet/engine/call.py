@@ -1,0 +1,47 @@
+"""A call that is being performed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from limpet.model import RetryConfig
+
+if TYPE_CHECKING:
+    from limpet.engine.actors import Actor
+
+
+class Call:
+    """A call with its address; the explicit form reads what became of it from here."""
+
+    closes = False
+    """Whether this is the call that the whole run consists of, so that its outcome is that of the state."""
+    attempt = 1
+    key = ""
+    """Its idempotency key, where that is recorded."""
+    retry_config: RetryConfig | None = None
+    """How this call is retried, where that was said of it alone."""
+    spent_s = 0.0
+    """How long the call had taken before this process went on with it, with all attempts and waits."""
+    began = 0.0
+    """When this process began with it."""
+    has_run = False
+    """Whether its function was entered."""
+    execution_time = 0.0
+    is_replayed = False
+    drift: str | None = None
+
+    def __init__(
+        self,
+        actor: Actor[..., Any],
+        path: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: tuple[Any, ...],
+    ) -> None:
+        self.actor = actor
+        self.path = path
+        self.address = path + actor.suffix
+        self.args = args
+        self.kwargs = kwargs
+        self.inputs = inputs
+        """What of the arguments is the input that is recorded."""

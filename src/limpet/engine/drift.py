@@ -1,0 +1,105 @@
+"""Telling that the code no longer fits what is recorded: an input or a version changed, a call came, went or moved.
+
+The address decides all the same, unless drift was declared an error.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from limpet.engine.scope import Scope
+from limpet.errors import Drift, DriftWarning
+from limpet.journal.drift import is_moved, no_longer_made, passed_over
+from limpet.journal.replay import drift
+from limpet.model import EventNotice, EventRecord, ExecutionStatus, OnDrift, fingerprint
+
+if TYPE_CHECKING:
+    from limpet.engine.call import Call
+    from limpet.engine.live import LiveState
+
+PACKAGE = str(Path(__file__).parents[1])
+"""Frames of files in this folder are ours, not the user's."""
+
+
+def changed(live: LiveState, call: Call, record: EventRecord, encoded: bytes) -> str | None:
+    """What of the input and the version is no longer what was recorded."""
+    if record.input == encoded and call.actor.version == record.version:
+        return None
+    given = call.actor.input_of(call.inputs, call.kwargs)
+    is_same = record.input is not None and live.stored.is_same(record.input, encoded, given)
+    return drift(record, call.actor.version, b"" if is_same else fingerprint(encoded))
+
+
+def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> None:
+    """Tell what drifted of a call that is given its recorded outcome. Raises Drift where that is an error."""
+    found = [changed(scope.live, call, record, encoded)]
+    if is_moved(record, scope.reached):
+        found.append("it is now called behind what was recorded after it")
+    if record.is_alone:
+        scope.reached = record.order
+    what = " and ".join(each for each in found if each)
+    if what:
+        _tell(scope.live, call, what, "gave the recorded result at")
+
+
+def check_going_on(live: LiveState, call: Call, record: EventRecord, encoded: bytes) -> None:
+    """Tell what drifted of a call that had not ended and is entered again. Raises Drift where that is an error."""
+    what = changed(live, call, record, encoded)
+    if what:
+        _tell(live, call, what, "went on inside")
+
+
+def check_new(scope: Scope, call: Call) -> None:
+    """Tell that a call has no record although later ones of its scope have; once for each scope.
+
+    Raises Drift where that is an error.
+    """
+    live = scope.live
+    if live.loaded <= 1 or scope.has_new:
+        return
+    scope.has_new = True
+    passed = passed_over(live.history.records, live.loaded, scope.prefix, scope.reached)
+    scope.is_mixed = passed.is_any
+    if passed.record is not None and scope.tried_again is None:
+        _tell(live, call, f"it is not recorded, and {passed.record.address!r} was recorded in its place", "executes")
+
+
+def check_ended(child: Scope, call: Call) -> None:
+    """Tell which recorded calls a call that was entered again did not make. Raises Drift where that is an error."""
+    live = child.live
+    if not live.loaded or live.given == live.settled:
+        return
+    missing = no_longer_made(live.history.latest, live.loaded, child.prefix, child.counts, child.tried_again)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        _tell(live, call, f"it no longer calls {missing[0]!r}{more}", "ended")
+
+
+def _tell(live: LiveState, call: Call, what: str, did: str) -> None:
+    call.drift = what if call.drift is None else f"{call.drift} and {what}"
+    if live.on_drift is OnDrift.ERROR:
+        raise Drift(call.address, live.state_id, what)
+    if live.bus.is_heard:
+        live.bus.publish(
+            EventNotice(
+                state_id=live.state_id,
+                address=call.address,
+                status=ExecutionStatus.RECOVERED if call.is_replayed else ExecutionStatus.STARTED,
+                is_replayed=call.is_replayed,
+                drift=what,
+            )
+        )
+    if live.on_drift is OnDrift.WARN:
+        message = f"State {live.state_id!r} {did} {call.address!r} although {what}."
+        warnings.warn(message, DriftWarning, stacklevel=_to_the_user())
+
+
+def _to_the_user() -> int:
+    """How many frames the user's code is above the caller of this."""
+    frame, level = sys._getframe(1), 1  # pyright: ignore[reportPrivateUsage]  # what `warnings` itself does
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level

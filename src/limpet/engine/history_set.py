@@ -1,0 +1,61 @@
+"""A history as users see it: records, and results as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from limpet.artifacts.stored_values import StoredValues
+from limpet.errors import UnknownAddress
+from limpet.journal.address import nearest
+from limpet.journal.history import History
+from limpet.journal.retry_statistics import statistics_of
+from limpet.model import EventRecord, ExecutionStatus, Record, RetryStatistics
+
+
+class HistorySet:
+    """The journal of a state read as a whole. Iterating gives its records in order, each start before its outcome."""
+
+    def __init__(self, history: History, stored: StoredValues) -> None:
+        self._history = history
+        self._stored = stored
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._history.life()
+
+    def __len__(self) -> int:
+        """How many addresses have a record."""
+        return len(self._history.latest)
+
+    def __contains__(self, address: object) -> bool:
+        return address in self._history.latest
+
+    def __getitem__(self, address: str) -> EventRecord:
+        """The newest record at an address. Raises UnknownAddress that names the nearest ones."""
+        record = self._history.latest.get(address)
+        if record is None:
+            raise UnknownAddress(address, self._history.state_id, nearest(address, self._history.latest))
+        return record
+
+    def addresses(self) -> list[str]:
+        """Every address that has a record, in the order of their first ones."""
+        return list(self._history.latest)
+
+    def has_completed_event(self, address: str) -> bool:
+        record = self._history.latest.get(address)
+        return record is not None and record.status is ExecutionStatus.COMPLETED
+
+    def get_event_result(self, address: str) -> Any:
+        """A fresh copy of the recorded result at an address; None where no completed event stands there."""
+        record = self._history.latest.get(address)
+        if record is None or record.result is None:
+            return None
+        return self._stored.decode(record.result)
+
+    def retry_statistics(self) -> RetryStatistics:
+        """How often events were tried again, how long that took, and what they failed of."""
+        return statistics_of(self._history.records)
+
+    def get_event_list(self) -> list[EventRecord]:
+        """The records of events in order, every attempt with its start."""
+        return [record for record in self._history.life() if isinstance(record, EventRecord)]

@@ -1,0 +1,276 @@
+"""Who this process is to others, whether another one is dead, and keeping leases alive.
+
+"Kill it and run the line again" must never wait: on the same machine a dead holder's lease is taken over at once. A
+lease whose holder lives, or may live elsewhere, is left alone until it runs out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from limpet.backends.contract import Claim, Grant, StateBackend
+from limpet.errors import LeaseHeld, LeaseLost, LimpetError
+from limpet.model import Holder, InterruptSignal
+from limpet.model.defaults import LEASE_TTL_S
+
+if TYPE_CHECKING:
+    from limpet.engine.live import LiveState
+    from limpet.engine.saver import Saver
+
+log = logging.getLogger("limpet.leases")
+
+LISTEN_S = 0.2
+"""How often a process asks whether anybody wants one of its runs to stop."""
+
+IDLE_S = 1.0
+"""After so long without a state the thread that listens ends. The next state starts another one."""
+
+# A process that is forked has the same, and is told apart by its number and its start.
+_LIFE = secrets.token_hex(8)
+_numbers = itertools.count(1)
+
+# The tokens of the runs that this process is in the middle of. Any other token with this process's identity belongs
+# to a run that has ended without being able to say so, when the disk was full for instance.
+_running_here: set[str] = set()
+
+
+def new_holder() -> Holder:
+    """This process, with a token of its own for one run."""
+    return msgspec.structs.replace(_this_process(os.getpid()), token=f"{_LIFE}-{next(_numbers)}")
+
+
+@lru_cache(maxsize=1)
+def _this_process(pid: int) -> Holder:
+    return Holder(
+        host=socket.gethostname(),
+        boot=_boot(),
+        process_space=_process_space(pid),
+        pid=pid,
+        started=_started(pid) or "",
+        token="",
+    )
+
+
+def mark_running(holder: Holder) -> None:
+    _running_here.add(holder.token)
+
+
+def mark_ended(holder: Holder) -> None:
+    _running_here.discard(holder.token)
+
+
+def is_dead(holder: Holder) -> bool:
+    """Whether that holder certainly writes no more. False where it lives or cannot be known."""
+    me = _this_process(os.getpid())
+    if not me.boot or (holder.host, holder.process_space) != (me.host, me.process_space):
+        return False
+    if holder.boot != me.boot:
+        return True  # The machine has been started anew since.
+    if (holder.pid, holder.started) == (me.pid, me.started):
+        return holder.token not in _running_here
+    started = _started(holder.pid)
+    return started is None or (holder.started != "" and started != holder.started)
+
+
+def takeover(claim: Claim, grant: Grant) -> Claim:
+    """The claim to make next where the holder of the lease is dead. Raises LeaseHeld where that is not known."""
+    holder = grant.held_by
+    assert holder is not None
+    if not is_dead(holder):
+        is_here = msgspec.structs.replace(holder, token="") == _this_process(os.getpid())
+        whom = "another run in this process" if is_here else str(holder)
+        raise LeaseHeld(claim.header.state_id, whom, max(0.0, grant.held_for_s))
+    return msgspec.structs.replace(claim, supersede=grant.held_fence)
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _process_space(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, as the system counts it; None if it is not alive, empty if that cannot be told."""
+    try:
+        # The name, in parentheses, may itself contain spaces and parentheses.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return None if _boot() else ""
+    except OSError:
+        return ""
+    return None if fields[0] in ("Z", "X") else fields[19]
+
+
+def _signal_in(wish: str) -> InterruptSignal:
+    """The signal in a wish that was left in the store. Whatever cannot be read is a wish to stop all the same."""
+    try:
+        return msgspec.json.decode(wish, type=InterruptSignal)
+    except msgspec.MsgspecError:
+        return InterruptSignal()
+
+
+class LeaseKeeper:
+    """Renews the leases of a backend's live states from a thread of its own, so that a busy loop does not lose them,
+    and listens for wishes that other processes have left for them.
+
+    The thread ends when there has been nothing to renew for a while.
+    """
+
+    def __init__(self, backend: StateBackend, ttl_s: float = LEASE_TTL_S) -> None:
+        self._backend = backend
+        self.ttl_s = ttl_s
+        # Weak, so that an explicit state which its user has dropped is not held for good.
+        self._states: WeakValueDictionary[str, LiveState] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._is_alive = False
+        self._heard: int | None = None
+        """The number of the newest letter of the store that was heard of."""
+        self._saving: set[Saver] = set()
+        """Those that have something to save which the store did not take."""
+        self.told_of_letters: set[Callable[[str], object]] = set()
+        """Who is told at once of letters that are delivered in this process, by the id of the state."""
+
+    def keep(self, live: LiveState) -> None:
+        with self._lock:
+            self._states[live.holder.token] = live
+            self._begin()
+
+    def _begin(self) -> None:
+        if not self._is_alive:
+            self._is_alive = True
+            threading.Thread(target=self._run, name="limpet-leases", daemon=True).start()
+
+    def keep_saving(self, saver: Saver) -> None:
+        """Let a saver try again until it is done, also where its state is not held any more."""
+        with self._lock:
+            self._saving.add(saver)
+            self._begin()
+
+    def is_keeping(self, holder: Holder) -> bool:
+        """Whether a state is held by that holder in this process, in whatever form."""
+        with self._lock:
+            return holder.token in self._states
+
+    def may_write(self, holder: Holder | None) -> bool:
+        """Whether a holder may write its state yet; one that this process has open counts, in whatever form."""
+        return holder is not None and (self.is_keeping(holder) or not is_dead(holder))
+
+    def drop(self, holder: Holder) -> None:
+        with self._lock:
+            self._states.pop(holder.token, None)
+
+    def _run(self) -> None:
+        idle_s = renewed_s = 0.0
+        while True:
+            time.sleep(LISTEN_S)
+            with self._lock:
+                states = list(self._states.values())
+                savers = self._saving | {live.saver for live in states if live.saver is not None}
+                idle_s = 0.0 if states or savers else idle_s + LISTEN_S
+                if idle_s >= IDLE_S:
+                    self._is_alive = False
+                    return
+            renewed_s += LISTEN_S
+            self.save(savers)
+            if states:
+                self.follow(states)
+                self.listen(states)
+                self.hear(states)
+            if states and renewed_s >= self.ttl_s / 3:
+                self.renew(states)
+                renewed_s = 0.0
+            del states, savers
+
+    def save(self, savers: set[Saver]) -> None:
+        """Save what is due by now, and try again what the store did not take."""
+        for saver in savers:
+            try:
+                goes_on = saver.tick()
+            except Exception:
+                # Leases have to be kept whatever happens to one state, which is told by its next record.
+                log.exception("A state could not be saved.")
+                goes_on = True
+            if not goes_on:
+                with self._lock:
+                    self._saving.discard(saver)
+
+    def follow(self, states: list[LiveState]) -> None:
+        """Let states follow settings that have changed."""
+        for live in states:
+            try:
+                if live.follow is not None:
+                    live.set_saving(*live.follow())
+            except Exception:
+                log.exception("State %s could not follow the settings.", live.state_id)
+
+    def listen(self, states: list[LiveState]) -> None:
+        """Pass on to these states what others have wished of whoever holds them."""
+        held = [(live, live.lease) for live in states if live.lease is not None]
+        try:
+            wishes = self._backend.wishes([lease for _, lease in held])
+        except LimpetError:
+            return  # The store does not answer: the next turn asks again.
+        for (live, _), wish in zip(held, wishes, strict=True):
+            if wish is not None and not live.stopper.is_cancelling:
+                live.stopper.request(_signal_in(wish))
+
+    def hear(self, states: list[LiveState]) -> None:
+        """Tell those of these states that wait for letters when one may have come."""
+        waiting = [live for live in states if live.waits is not None]
+        if not waiting:
+            return
+        is_first, arrived = self._heard is None, set[str]()
+        try:
+            while letters := self._backend.arrivals(self._heard or 0):
+                self._heard = letters[-1][0]
+                arrived.update(state_id for _, state_id in letters)
+        except LimpetError:
+            return  # As above.
+        self._heard = self._heard or 0
+        for live in waiting:
+            # Whatever came before the first listening is looked at once by everybody.
+            if live.waits is not None and (is_first or live.state_id in arrived):
+                live.waits.notice_from_anywhere()
+
+    def tell_of_letter(self, state_id: str) -> None:
+        """A letter was delivered in this process: whoever waits for it here need not be told by the store."""
+        with self._lock:
+            states = [live for live in self._states.values() if live.state_id == state_id]
+        for live in states:
+            if live.waits is not None:
+                live.waits.notice_from_anywhere()
+        for tell in tuple(self.told_of_letters):
+            tell(state_id)
+
+    def renew(self, states: list[LiveState]) -> None:
+        """Renew the leases of these states; those that are lost are told so, and written no more."""
+        held = [(live, live.lease) for live in states if live.lease is not None]
+        try:
+            kept = self._backend.renew([lease for _, lease in held], self.ttl_s)
+        except LimpetError:
+            return  # The store does not answer: the next turn tries again, and a write would say so to the run itself.
+        for (live, lease), is_kept in zip(held, kept, strict=True):
+            if not is_kept and live.lease is lease:
+                live.refuse_writes(LeaseLost(live.state_id, lease.fence))
+                self.drop(live.holder)

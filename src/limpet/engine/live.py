@@ -1,0 +1,194 @@
+"""One state while this process runs it: its history, its lease, and all that must be known of what goes on in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from limpet.artifacts.stored_values import StoredValues
+from limpet.backends.contract import StateUpdate
+from limpet.engine.bus import EventBus
+from limpet.engine.clock import SYSTEM_CLOCK, Clock
+from limpet.engine.lease import mark_ended
+from limpet.engine.recording import Recording
+from limpet.engine.rehearsal import Rehearsal
+from limpet.engine.retry_levels import RetryLevels
+from limpet.engine.savings import Savings
+from limpet.engine.scope import Scope
+from limpet.engine.stopping import Stopper
+from limpet.engine.validation import ValidationReport
+from limpet.engine.watching import Watch
+from limpet.engine.writer import Writer
+from limpet.journal.history import History
+from limpet.journal.tally import Tally
+from limpet.journal.waits import noted_in, open_waits, waiting_of
+from limpet.model import (
+    Capture,
+    CheckpointPolicy,
+    Holder,
+    Lease,
+    OnDrift,
+    OnSaveError,
+    ReplayMode,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+)
+from limpet.model.waits import Question
+
+if TYPE_CHECKING:
+    from limpet.engine.waits import Waits
+
+PATIENCE_S = 30.0
+"""How near a time must be for a run that can only wait to stay in memory for it."""
+
+
+class LiveState(Recording):
+    """The engine's hold on one state. It has a lease while it writes; reading what is recorded needs none."""
+
+    capture: Capture | None = None
+    """How much of the environment is captured where none was before; None: as it is configured."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        stored: StoredValues,
+        header: StateHeader,
+        history: History,
+        link: int,
+        bus: EventBus,
+        mode: ReplayMode = ReplayMode.NORMAL,
+        clock: Clock = SYSTEM_CLOCK,
+        records_inputs: bool = True,
+        is_stored: bool = True,
+        holder: Holder | None = None,
+        on_drift: OnDrift = OnDrift.WARN,
+        retry: RetryLevels | None = None,
+    ) -> None:
+        reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)
+        super().__init__(
+            writer=writer,
+            stored=stored.kept_apart() if reads_only else stored,
+            header=header,
+            history=history,
+            link=link,
+            bus=bus,
+            clock=clock,
+            holder=holder,
+            reads_only=reads_only,
+        )
+        self.mode = mode
+        self.records_inputs = records_inputs
+        self.on_drift = on_drift
+        self.given = 0
+        """How many recorded outcomes were given again."""
+        self.replays_quickly = mode in (ReplayMode.NORMAL, ReplayMode.REHEARSAL)
+        """Whether a recorded result is given without a word to anybody but the rehearsal."""
+        self.validation = ValidationReport(self.stored, history) if mode is ReplayMode.VALIDATION else None
+        self.rehearsal = Rehearsal(self.stored, history) if mode is ReplayMode.REHEARSAL else None
+        self.top = Scope(self, "", None)
+        self.facade: object = None
+        """The ExecutionState that handlers get."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop on which the run goes on, once it does."""
+        self.is_stored = is_stored
+        """Whether the state is known to be in the backend."""
+        self.turn_began = 0.0
+        self.resume_from_address: str | None = None
+        """Where the run is to be run on from, until that call is reached."""
+        self.repeats_once = False
+        """Whether a person has said that what is declared ``once`` may be executed again."""
+        self.brought_along: Mapping[str, bytes] = {}
+        """The contents of artifacts that a snapshot has brought along."""
+        self.retry = retry or RetryLevels()
+        """How calls are retried that say nothing of it themselves."""
+        self._prepare_stopping()
+        self.secrets: set[str] = set()
+        """The texts of the secrets that this run was given, which no message may repeat."""
+
+    def _prepare_stopping(self) -> None:
+        """What may stop the run, and what must be known then."""
+        self.stopper = Stopper(self)
+        self.watch = Watch(self)
+        self.is_guarded = False
+        """Whether something has to be asked before each call is executed: a checker, or a budget."""
+        self.has_ended = False
+        """Whether the outcome of the whole run is being written: it is too late to stop it."""
+        self.agents_under_way = 0
+        """How many of the calls under way are agents, which execute nothing but their own code."""
+        self.has_cut_off = False
+        """Whether any call was given up while it was going on, and may still do something."""
+        self.generators: WeakKeyDictionary[AsyncGenerator[Any, Any], Scope] | None = None
+        """The async generators that were opened inside the run, with where that was; None before the first one."""
+        self.on_first_signal: Callable[[], None] | None = None
+        """Called when a signal has stopped the run gracefully: a person may want to know that it takes a while."""
+        self.saved = Savings()
+        """What replay has saved in this process."""
+        self.follow: Callable[[], tuple[CheckpointPolicy, OnSaveError]] | None = None
+        """Says how the run is to be saved by now; asked now and then, on the thread that keeps leases."""
+        self.waits: Waits | None = None
+        """What the run waits for outside of itself, from its first wait on."""
+        self.on_question: Callable[[Question], Any] | None = None
+        """Who is asked first, in this process."""
+        self.patience_s = PATIENCE_S
+        """For how near a time a run that can only wait stays in memory."""
+
+    def begin_writing(self, lease: Lease) -> None:
+        """Hold the state from now on, and keep the lease alive."""
+        self.lease = lease
+        self._put = set()
+        self.is_stored = True
+        self._refusal = None
+        if self.saver is not None:
+            self.saver.begin(self._link)
+        self.writer.keeper.keep(self)
+
+    def replace_history(self, history: History, link: int) -> None:
+        """Go on from what another process has recorded in the meantime."""
+        self._take(history)
+        self._link = link
+        if self.saver is not None:
+            self.saver.begin(link)
+        if self.tally is not None:
+            self.tally = Tally(self.tally.budget, history.records)
+
+    def metadata_with_saved(self) -> StateMetadata:
+        """The metadata of the state, with what it waits for, and what replay has saved by now."""
+        metadata = self.header.metadata
+        if self.waits is not None or metadata.waiting:
+            records = () if self.has_ended else open_waits(self.history)
+            metadata = noted_in(metadata, waiting_of(records, self.header.timeline))
+        if not self.saved.calls:
+            return metadata
+        return msgspec.structs.replace(metadata, replayed=self.saved.added_to(metadata.replayed))
+
+    def metadata_to_keep(self) -> StateMetadata:
+        """The same, for whoever writes it: from then on saving is counted anew."""
+        metadata = self.metadata_with_saved()
+        self.saved = Savings()
+        return metadata
+
+    @property
+    def can_be_left(self) -> bool:
+        """Whether the status of the state can still be changed from here."""
+        return not self.reads_only and self._refusal is None and not self.has_ended
+
+    def release(self, status: StateStatus | None) -> None:
+        """Give the lease back, if this process still has it, with the status that the state is left in."""
+        try:
+            if self.lease is not None and self._refusal is None:
+                update = StateUpdate(at=self.clock.now(), status=status, releases=True)
+                self._write_record(None, update, is_needed=True)
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Hold the state no longer, whether or not the store has been told."""
+        self.lease = None
+        self.writer.keeper.drop(self.holder)
+        mark_ended(self.holder)

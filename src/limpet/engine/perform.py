@@ -1,0 +1,338 @@
+"""One event, from call to record.
+
+The call has its address already. What stands in the history decides: the recorded outcome is given, or the handler
+runs in a scope of its own and its outcome is recorded, acknowledged, and told to the observers. An outcome is given
+to the caller only after it is durable. What follows an attempt without a result is in ``attempts.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from limpet.artifacts.stored_values import Encoded, Pending
+from limpet.backends.contract import StateUpdate
+from limpet.codec import values
+from limpet.codec.secret_search import secrets_in
+from limpet.codec.secrets import MARK as SECRET_MARK
+from limpet.engine.allowed import require_allowed
+from limpet.engine.attempts import cut_off, inside_of_attempt, take_up, try_again
+from limpet.engine.call import Call
+from limpet.engine.compare import compare
+from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
+from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
+from limpet.engine.event_details import details_of, details_of_failure
+from limpet.engine.failures import can_be_raised, causes_of, failure_of, mark_failed, recorded_error
+from limpet.engine.handlers import run_handler
+from limpet.engine.live import LiveState
+from limpet.engine.notices import tell
+from limpet.engine.opening import take_lease
+from limpet.engine.rehearse import rehearse_agent
+from limpet.engine.scope import Scope, Start
+from limpet.engine.stopping import Stopped
+from limpet.engine.time_limits import run_limited
+from limpet.engine.undo_names import name_of_undo
+from limpet.engine.waiting import perform_wait
+from limpet.errors import LimpetError
+from limpet.journal.replay import Decision, decide
+from limpet.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
+from limpet.model.records import ALONE
+
+if TYPE_CHECKING:
+    from limpet.engine.actors import Actor
+
+_COMPLETED = ExecutionStatus.COMPLETED
+_FAILED = ExecutionStatus.FAILED
+
+LONGEST_TURN_S = 0.002
+"""After so long without a pause the event loop gets a turn, even where every commit is made inline."""
+
+
+async def perform(
+    scope: Scope, actor: Actor[..., Any], path: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Give the result of a call, recorded or new; raise what it failed of.
+
+    A recorded result whose input and actor are unchanged is what a resumed run meets by the thousand. It is given here,
+    by the shortest way; everything else takes the long one.
+    """
+    live = scope.live
+    record = live.history.latest.get(path + actor.suffix)
+    if (
+        record is not None
+        and record.status is _COMPLETED
+        and live.replays_quickly
+        and record.version == actor.version
+        and not record.artifacts
+        and not actor.secret_parameters
+        and record.input == values.encode_arguments(actor.input_of(args, kwargs) if kwargs else list(args))
+    ):
+        assert record.result is not None, "a completed event has a result"
+        order = record.seq - record.behind
+        if live.rehearsal is not None:
+            if live.rehearsal.reuse(scope, record):
+                return values.decode(record.result)
+        # A call that was made by itself is held to the order in which it was recorded.
+        elif record.beside not in ALONE or order > scope.reached:
+            if record.beside in ALONE:
+                scope.reached = order
+            live.given += 1
+            if record.details is not None:
+                live.saved.note(record.details)
+            return values.decode(record.result)
+    return await perform_call(scope, Call(actor, path, args, kwargs, args))
+
+
+async def perform_call(scope: Scope, call: Call) -> Any:
+    """As ``perform``, for a call that is to tell what became of it."""
+    live = scope.live
+    if live.loop is not None and asyncio.get_running_loop() is not live.loop:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), live.loop))
+    if live.has_cut_off and scope.is_given_up:
+        raise Stopped
+    if live.is_stopping:
+        await live.stopper.meet(scope)
+    live.under_way += 1
+    try:
+        given = call.actor.input_of(call.inputs, call.kwargs)
+        encoded, pending = live.stored.encode_small(given), ()
+        if encoded is None or SECRET_MARK in encoded:
+            encoded, pending = await _encode_input(live, call, given)
+        if call.address == live.resume_from_address:
+            live.resume_from_address = None
+        record = live.history.latest.get(call.address)
+        execute = perform_wait if call.actor.is_wait else _execute
+        if record is None and live.mode is ReplayMode.NORMAL:
+            return await execute(scope, call, encoded, pending, None)
+        decision = decide(
+            live.mode,
+            None if record is None else record.status,
+            call.address in live.history.to_retry,
+            live.rehearsal is not None and live.rehearsal.is_orchestration(call),
+        )
+        if decision is Decision.SKIP:
+            assert record is not None, "only what is recorded is skipped"
+            if record.status is _COMPLETED or can_be_raised(record):
+                return await _replay(scope, call, record, encoded)
+        elif decision is Decision.COMPARE:
+            return await compare(scope, call, record, encoded)
+        elif decision is Decision.ENTER:
+            assert record is not None, "only an agent that is recorded has something inside"
+            return await rehearse_agent(scope, call, record, encoded)
+        if live.rehearsal is not None:
+            raise await live.rehearsal.missing(scope, call)
+        return await execute(scope, call, encoded, pending, record)
+    finally:
+        live.under_way -= 1
+        if live.is_stopping:
+            live.stopper.look()
+
+
+async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
+    """The input as it is recorded, where that is large or has secrets.
+
+    What tells it from others has no artifacts where it is not recorded itself.
+    """
+    pending: Sequence[Pending] = ()
+    encoded = live.stored.encode_small(given)
+    if encoded is None and live.records_inputs:
+        encoded, pending = await live.stored.encode_input(given, is_lenient=True)
+    elif encoded is None:
+        encoded = live.stored.encode_inline(given)
+    if SECRET_MARK in encoded:
+        live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
+    return encoded, pending
+
+
+async def _execute(
+    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
+) -> Any:
+    live, actor, clock = scope.live, call.actor, scope.live.clock
+    had_inside = record is not None and call.address in live.history.started
+    if record is not None and (found := await _go_on(scope, call, encoded, record)) is not None:
+        return found.result
+    if live.is_guarded:
+        await require_allowed(scope, call, encoded)
+    if live.lease is None:
+        take_lease(live)
+    named = await live.put_artifacts(pending) if pending else ()
+    child, start = _begin(scope, call, encoded, named, record)
+    if record is None:
+        check_new(scope, call)
+    if actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
+        await durable
+    if live.bus.is_heard:
+        tell(live, call, ExecutionStatus.STARTED)
+    is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
+    began = call.began = clock.elapsed()
+    while True:
+        try:
+            result = await (run_limited(child, call) if is_limited else run_handler(child, call))
+            if live.is_stopping or live.has_cut_off:
+                _require_wanted(scope)
+            if had_inside and call.attempt == 1:
+                check_ended(child, call)
+            encoded_result, produced = None if actor.is_artifact else live.stored.encode_small(result), ()
+            if encoded_result is None or SECRET_MARK in encoded_result:
+                encoded_result, produced = await _encode_result(live, actor, result)
+            results = await live.put_artifacts(produced) if produced else ()
+            break
+        except Exception as error:
+            if isinstance(error, LimpetError) and live.is_refusing(error):
+                raise
+            if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
+                # Whatever code makes of its cancellation, the call has not failed.
+                await cut_off(scope, call, start, clock.elapsed() - began)
+                raise Stopped from error
+            again = await try_again(scope, child, call, start, error, clock.elapsed() - began)
+            if again is None:
+                await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
+                raise
+            child, start = again
+            if live.is_guarded:
+                await require_allowed(scope, call, encoded)
+            began = clock.elapsed()
+        except asyncio.CancelledError:
+            # A call that was cut off has no outcome: it is executed again when it is reached again.
+            await cut_off(scope, call, start, clock.elapsed() - began)
+            raise
+    call.execution_time = clock.elapsed() - began
+    at = clock.now()
+    durable = live.write_outcome(
+        *(scope, start, _COMPLETED, at, call.execution_time, encoded_result),
+        artifacts=results,
+        update=_closing(live, at, StateStatus.COMPLETED) if call.closes else None,
+        details=details_of(call, start, result) if actor.has_details else None,
+    )
+    if durable is not None:
+        await durable
+    elif at - live.turn_began > LONGEST_TURN_S:
+        live.turn_began = at
+        await asyncio.sleep(0)
+    if live.bus.is_heard:
+        tell(live, call, _COMPLETED, execution_time=call.execution_time)
+        live.bus.give_a_moment()
+    return result
+
+
+async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) -> Happened | None:
+    """Take up a call that has a record and no result, or one that is tried again.
+
+    Its result is given where a probe has found it out. What is declared ``once`` goes no further without a word.
+    """
+    live = scope.live
+    scope.reached = max(scope.reached, record.order)
+    if record.status is not _FAILED:
+        check_going_on(live, call, record, encoded)
+    if record.status in (_FAILED, ExecutionStatus.CANCELLED) and (
+        scope.tried_again is None or record.order < scope.tried_again
+    ):
+        scope.tried_again = record.order
+    if live.lease is None:
+        take_lease(live)
+    call.key = recorded_key(record)
+    # A run is claimed with the start of its agent, of which nothing has been executed by that.
+    is_claimed = call.closes and record.seq == 1
+    if call.actor.once and is_unknown(record) and not is_claimed and not live.repeats_once:
+        found = await probed(scope, call, record)
+        if found is not None:
+            await settle_happened(live, record, found)
+            return found
+    await take_up(scope, call, record)
+    return None
+
+
+def _require_wanted(scope: Scope) -> None:
+    """Raise Stopped where what a handler gives is not recorded any more: it was cancelled, or given up."""
+    live = scope.live
+    if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
+        raise Stopped
+
+
+def _closing(live: LiveState, at: float, status: StateStatus) -> StateUpdate:
+    """What changes of the state when its run ends. From here on it is too late to stop it."""
+    live.has_ended = True
+    metadata = live.metadata_to_keep()
+    return StateUpdate(
+        at=at, status=status, metadata=None if metadata is live.header.metadata else metadata, releases=True
+    )
+
+
+def _begin(
+    scope: Scope, call: Call, encoded: bytes, named: tuple[str, ...], record: EventRecord | None
+) -> tuple[Scope, Start]:
+    """The inside of a call, and its start as it will be recorded, unless it is recorded already."""
+    live, actor = scope.live, call.actor
+    # An input that is recorded tells itself from others; only in its place is a fingerprint needed.
+    what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
+    # What is gone on with or tried again keeps its start: all that is inside it, or comes after it, started later.
+    order = live.next_order() if record is None else record.order
+    start = Start(call.address, live.clock.now(), order, actor.version, what, input_, named, call.attempt)
+    if actor.once:
+        call.key = call.key or new_key(live, call.address)
+        start = start._replace(details=Details(key=call.key, undo=name_of_undo(actor.undo)))
+    elif call.spent_s:
+        start = start._replace(details=Details(spent_s=call.spent_s))
+    if actor.gate:
+        start = start._replace(is_gate=True)
+    child = scope.inside(call.path) if call.attempt == 1 else inside_of_attempt(scope, call)
+    if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
+        child.pending_start = start
+    return child, start
+
+
+async def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -> Encoded:
+    """The result as it is recorded, where that is large or has secrets."""
+    pending: Sequence[Pending] = ()
+    encoded = None if actor.is_artifact else live.stored.encode_small(result)
+    if encoded is None:
+        encoded, pending = await live.stored.encode_result(result, actor.is_artifact)
+    if SECRET_MARK in encoded:
+        live.secrets |= secrets_in(result)
+    return encoded, pending
+
+
+async def _settle_failure(
+    scope: Scope, child: Scope, call: Call, start: Start, error: Exception, duration_s: float
+) -> None:
+    live = scope.live
+    live.has_failed = True
+    call.execution_time = duration_s
+    failure = failure_of(error, live.secrets)
+    causes = causes_of(error, child.failed or [])
+    mark_failed(scope, call.address, error)
+    at = live.clock.now()
+    durable = live.write_outcome(
+        *(scope, start, _FAILED, at, duration_s),
+        error=failure,
+        causes=causes,
+        update=_closing(live, at, StateStatus.FAILED) if call.closes else None,
+        details=details_of_failure(call, start),
+    )
+    if durable is not None:
+        await durable
+    if live.bus.is_heard:
+        tell(live, call, _FAILED, execution_time=duration_s, original_error=f"{failure.type_name}: {failure.message}")
+        live.bus.give_a_moment()
+
+
+async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> Any:
+    live = scope.live
+    call.is_replayed = True
+    if live.rehearsal is None:
+        check_given(scope, call, record, encoded)
+        live.given += 1
+        if record.details is not None:
+            live.saved.note(record.details)
+    else:
+        live.rehearsal.given(scope, call, record, encoded)
+    if live.mode is ReplayMode.REPUBLISH_ALL and live.bus.is_heard:
+        tell(live, call, ExecutionStatus.RECOVERED, is_replayed=True, execution_time=record.duration_s)
+        live.bus.give_a_moment()
+    if record.status is _COMPLETED:
+        assert record.result is not None
+        return await live.stored.decode_record(record.result, record.artifacts)
+    error = recorded_error(record)
+    mark_failed(scope, call.address, error)
+    raise error

@@ -1,0 +1,451 @@
+"""The way that the records of one state take to the writer.
+
+Records get their number and their place in the chain of checksums here, in the order in which they are handed in.
+After a write has failed nothing more is written: a later record must not stand without an earlier one. Where a policy
+holds records back, or the run goes on while the store takes none, they go through a ``Saver``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from limpet.artifacts.stored_values import Pending, StoredValues
+from limpet.backends.contract import Append, StateUpdate
+from limpet.codec import frames
+from limpet.engine.bus import EventBus
+from limpet.engine.clock import Clock
+from limpet.engine.lease import new_holder
+from limpet.engine.saver import Saver
+from limpet.engine.scope import Scope, Start
+from limpet.engine.writer import Writer
+from limpet.errors import BackendError, LimpetError
+from limpet.journal.history import History
+from limpet.journal.new_timeline import NewTimeline
+from limpet.journal.progress import events_done
+from limpet.journal.saving import Recorded
+from limpet.journal.tally import Tally
+from limpet.model import (
+    CheckpointNote,
+    CheckpointPolicy,
+    CheckpointRecord,
+    CheckpointTrigger,
+    Details,
+    End,
+    EventRecord,
+    ExecutionStatus,
+    Failure,
+    Holder,
+    Lease,
+    OnSaveError,
+    Pin,
+    Record,
+    StateHeader,
+    StateStatus,
+    StorageRecord,
+)
+
+PROGRESS_S = 1.0
+"""How often it is recorded how far a program is, at most, where every step is saved."""
+
+_COMPLETED = ExecutionStatus.COMPLETED
+_FAILED = ExecutionStatus.FAILED
+
+
+class Recording:
+    """The journal of one state, as this process adds to it. It has a lease while it writes."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        stored: StoredValues,
+        header: StateHeader,
+        history: History,
+        link: int,
+        bus: EventBus,
+        clock: Clock,
+        holder: Holder | None,
+        reads_only: bool,
+    ) -> None:
+        self.writer = writer
+        self.stored = stored
+        self.header = header
+        self._take(history)
+        self.bus = bus
+        self.clock = clock
+        self.state_id = header.state_id
+        self.lease: Lease | None = None
+        self.holder = holder or new_holder()
+        self.reads_only = reads_only
+        """Whether nothing is recorded, and no lease is taken."""
+        self.under_way = 0
+        """How many calls are being executed, with those that enclose them."""
+        self.has_failed = False
+        """Whether any call has failed here: it may fail the run, and be tried again later."""
+        self.is_stopping = False
+        """Whether the run is being stopped: its calls ask the stopper what to do."""
+        self.next_timeline: NewTimeline | None = None
+        """The timeline that the first write begins, where the state was loaded at an earlier point than its end."""
+        self.tally: Tally | None = None
+        """What of its budget the run has used, where it has one."""
+        self.saver: Saver | None = None
+        """What holds its records until they are saved, where not every one of them is saved at once."""
+        self.progress = (0.0, 0.0)
+        """How far the program has said to be: so much done, of so much."""
+        self._told_progress_at = -math.inf
+        self._put: set[str] = set()
+        """The artifacts that were put under this lease."""
+        self._link = link
+        self._owner = frames.first_link(header.state_id)
+        self._cipher = stored.record_cipher(header.state_id)
+        self._lock = threading.Lock()
+        self._refusal: LimpetError | None = None
+
+    def set_saving(self, policy: CheckpointPolicy, on_error: OnSaveError) -> None:
+        """From now on save by this policy, and do this where that fails. What it would have saved by now is saved."""
+        if self.saver is None and policy.saves_every_step and on_error is OnSaveError.FAIL:
+            return
+        with self._lock:
+            if self.saver is None:
+                self.saver = Saver(self, policy, on_error, self._link)
+                return
+            is_other = self.saver.policy != policy
+            self.saver.policy, self.saver.on_error = policy, on_error
+        if is_other:
+            self.save_held(CheckpointTrigger.POLICY_CHANGED)
+
+    def _take(self, history: History) -> None:
+        self.history = history
+        self.loaded = history.position
+        """How many records there were before this process adds any."""
+        self.settled = events_done(history)
+        """Of how many calls they hold the outcome."""
+
+    def next_order(self) -> int:
+        order = self.history.next_order
+        self.history.next_order = order + 1
+        return order
+
+    def write_outcome(
+        self,
+        scope: Scope,
+        start: Start,
+        status: ExecutionStatus,
+        at: float,
+        duration_s: float,
+        result: bytes | None = None,
+        error: Failure | None = None,
+        causes: tuple[str, ...] = (),
+        artifacts: tuple[str, ...] = (),
+        update: StateUpdate | None = None,
+        details: Details | None = None,
+    ) -> asyncio.Future[None] | None:
+        """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
+        with self._lock:
+            bodies: list[bytes] = []
+            if scope.event.pending_start is not None:
+                self._frame_starts(scope, bodies)
+            address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
+            seq = self.history.position + 1
+            behind = seq - order
+            is_settled = status is _COMPLETED or status is _FAILED
+            self._frame(
+                EventRecord(
+                    *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
+                    *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
+                ),
+                bodies,
+            )
+            if self.saver is not None:
+                is_once = kept is not None and bool(kept.key)
+                return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
+            return self._write(self._append(bodies, update))
+
+    def _write(self, append: Append) -> asyncio.Future[None] | None:
+        try:
+            return self.writer.write(append, self.refuse_writes)
+        except LimpetError as refusal:
+            self.refuse_writes(refusal)
+            raise
+
+    def _save_outcome(
+        self, saver: Saver, recorded: Recorded, bodies: list[bytes], update: StateUpdate | None
+    ) -> asyncio.Future[None] | None:
+        """Hold an outcome back, or save it with all that is held, as the policy says."""
+        why = saver.hold(bodies, recorded)
+        if saver.failure is not None and (error := saver.error_to_note()) is not None:
+            self._hold_mark(saver, CheckpointTrigger.SAVE_FAILED, error)
+        is_end = update is not None and update.releases
+        if not saver.policy.saves_every_step:
+            if why is None and update is None:
+                return None
+            if why is not None and not is_end:
+                self._hold_mark(saver, why)
+        # What others act on, a question for one, is not told before it is durable, whatever the store does.
+        is_needed = is_end or recorded.status is ExecutionStatus.AWAITING
+        saved = saver.save(self._append(saver.take_held(), update), is_needed=is_needed)
+        return None if saved is None else asyncio.wrap_future(saved)
+
+    def _beside(self, scope: Scope) -> int:
+        """What the record of a call that was made there says of the calls beside it."""
+        if scope.is_mixed:
+            return -1
+        others = self.under_way - 1 - scope.depth
+        return -2 - others if self.has_failed or self.history.to_retry else others
+
+    def write_start(self, child: Scope) -> asyncio.Future[None] | None:
+        """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
+        with self._lock:
+            bodies: list[bytes] = []
+            self._frame_starts(child, bodies)
+            if self.saver is not None:
+                self.saver.hold(bodies)
+                saved = self.saver.save(self._append(self.saver.take_held(), None), is_needed=True)
+                return None if saved is None else asyncio.wrap_future(saved)
+            return self._write(self._append(bodies, None))
+
+    async def put_artifacts(self, pending: Sequence[Pending]) -> tuple[str, ...]:
+        """Store what a record is going to name, and give the ids. It must be durable before the record is written."""
+        artifacts = self.stored.artifacts
+        may_wait = self.saver is not None and self.saver.on_error is OnSaveError.PAUSE
+        if artifacts is not None and (artifacts.waits or may_wait):
+            return await asyncio.to_thread(self.put_artifacts_now, pending)
+        return self.put_artifacts_now(pending)
+
+    def put_artifacts_now(self, pending: Sequence[Pending]) -> tuple[str, ...]:
+        """As ``put_artifacts``, waiting for it on this thread."""
+        assert self.lease is not None, "nothing is recorded without a lease"
+        pin = Pin(self.stored.store_id, self.state_id, self.lease.fence)
+        try:
+            if self.saver is None:
+                self.stored.put(pending, pin, self._put)
+            else:
+                self.saver.put_artifacts(pending, pin, self._put)
+        except BackendError as refusal:
+            self.refuse_writes(refusal)
+            raise
+        ids = tuple(each.artifact_id for each in pending)
+        self._put.update(ids)
+        return ids
+
+    def write_storage(self, key: str, value: bytes | None, artifacts: tuple[str, ...], is_artifact: bool) -> None:
+        """Record a change of the storage, and wait for it."""
+        if self.reads_only:
+            self.history.put_storage(key, value, is_artifact)
+            return
+        newest = self.history.next_order - 1
+
+        def record(seq: int, now: float) -> StorageRecord:
+            return StorageRecord(seq, key, now, value, artifacts, is_artifact, seq - newest)
+
+        if self.saver is None or self.saver.policy.saves_every_step:
+            self._write_record(record, None)
+            return
+        with self._lock:
+            bodies: list[bytes] = []
+            self._frame(record(self.history.position + 1, self.clock.now()), bodies)
+            self.saver.hold(bodies)
+
+    def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
+        """Mark this point of the journal, and wait for it."""
+        metadata = (update.metadata or self.header.metadata).to_json()
+        why = CheckpointTrigger.STOPPED if self.is_stopping else CheckpointTrigger.MANUAL
+        self._write_record(
+            lambda seq, now: CheckpointRecord(seq, status, now, metadata, self._note(why)),
+            update,
+            is_needed=update.releases,
+        )
+
+    def _note(self, why: CheckpointTrigger, error: str = "") -> CheckpointNote:
+        """What a checkpoint that is made now says of this moment."""
+        history = self.history
+        address = next((each.address for each in reversed(history.records) if type(each) is EventRecord), "")
+        return CheckpointNote(
+            trigger=why,
+            address=address,
+            events=events_done(history),
+            done=self.progress[0],
+            total=self.progress[1],
+            error=error,
+        )
+
+    def _hold_mark(self, saver: Saver, why: CheckpointTrigger, error: str = "") -> None:
+        bodies: list[bytes] = []
+        self._frame(self._mark(why, error), bodies)
+        saver.hold(bodies)
+
+    def _mark(self, why: CheckpointTrigger, error: str = "") -> CheckpointRecord:
+        """A checkpoint as a policy makes it: nothing is said of the metadata."""
+        note = self._note(why, error)
+        return CheckpointRecord(self.history.position + 1, self.header.status, self.clock.now(), "", note)
+
+    def note_failure_to_save(self) -> None:
+        """Let the journal say that it could not be saved, where it is still written. It is saved with what is next."""
+        with self._lock:
+            saver = self.saver
+            if saver is None or self.lease is None or self._refusal is not None:
+                return
+            if (error := saver.error_to_note()) is not None:
+                self._hold_mark(saver, CheckpointTrigger.SAVE_FAILED, error)
+                saver.queue(self._append(saver.take_held(), None))
+
+    def save_held(self, why: CheckpointTrigger) -> None:
+        """Begin to save what is held back, if anything is. Nobody waits for it."""
+        with self._lock:
+            saver = self.saver
+            if saver is not None and saver.held and self.lease is not None and self._refusal is None:
+                self._hold_mark(saver, why)
+                with suppress(LimpetError):  # The next record raises it.
+                    saver.save(self._append(saver.take_held(), None))
+
+    def say_progress(self, done: float, total: float) -> None:
+        """Take note of how far the program is. It is told with the next save; where every step is one, by itself."""
+        self.progress = done, total
+        if self.reads_only or (self.saver is not None and not self.saver.policy.saves_every_step):
+            return
+        now = self.clock.elapsed()
+        if now - self._told_progress_at < PROGRESS_S and done < total:
+            return
+        with self._lock:
+            if self.lease is None or self._refusal is not None:
+                return
+            self._told_progress_at = now
+            bodies: list[bytes] = []
+            self._frame(self._mark(CheckpointTrigger.PROGRESS), bodies)
+            committed = self._hand_over(bodies, None)
+        if committed is not None:
+            # Nobody waits for it; where it fails, the next record says so.
+            committed.add_done_callback(self._look_at_answer)
+
+    def _look_at_answer(self, committed: concurrent.futures.Future[None]) -> None:
+        error = None if committed.cancelled() else committed.exception()
+        if isinstance(error, LimpetError):
+            self.refuse_writes(error)
+
+    def begin_timeline(self, new: NewTimeline) -> None:
+        """Go on with the state on a new timeline, and wait until that is durable."""
+        self.next_timeline = None
+        with self._lock:
+            bodies: list[bytes] = []
+            number = self.history.timelines.current + 1
+            for record in new.records(self.history.position + 1, self.clock.now(), number):
+                self._frame(record, bodies)
+            self._take(self.history)
+            timeline = self.history.position - len(bodies) + 1
+            update = StateUpdate(at=self.clock.now(), status=StateStatus.RUNNING, timeline=timeline)
+            committed = self._hand_over(bodies, update, is_needed=True)
+        self._wait_for(committed)
+
+    def put_contents(self, contents: Mapping[str, bytes]) -> None:
+        """Store artifacts whose content is at hand, under the lease of this state."""
+        assert self.lease is not None, "nothing is recorded without a lease"
+        self.stored.put_contents(contents, Pin(self.stored.store_id, self.state_id, self.lease.fence))
+        self._put.update(contents)
+
+    def write_event(self, make: Callable[[int, float], EventRecord], update: StateUpdate | None = None) -> None:
+        """Record what somebody else says of an event, and wait for it."""
+        self._write_record(make, update)
+
+    def write_update(self, update: StateUpdate) -> None:
+        """Change the header of the state, and wait for it."""
+        self._write_record(None, update)
+
+    def refuse_writes(self, why: LimpetError) -> None:
+        """From now on every write raises this."""
+        self._refusal = self._refusal or why
+
+    def is_refusing(self, error: LimpetError) -> bool:
+        """Whether this error says that the state can no longer be written, rather than that user code failed."""
+        return error is self._refusal
+
+    def _frame_starts(self, scope: Scope, bodies: list[bytes]) -> None:
+        starts: list[Start] = []
+        above: Scope | None = scope.event
+        while above is not None and above.pending_start is not None:
+            starts.append(above.pending_start)
+            above.pending_start = None
+            above = above.parent.event if above.parent is not None else None
+        for address, at, order, version, fingerprint, input_, named, attempt, details, _ in reversed(starts):
+            seq = self.history.position + 1
+            started = ExecutionStatus.STARTED
+            self._frame(
+                EventRecord(
+                    *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),
+                    artifacts=named,
+                    details=details,
+                ),
+                bodies,
+            )
+
+    def _frame(self, record: Record, bodies: list[bytes]) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        body, self._link = frames.to_frame(record, self._link, self._owner, self._cipher)
+        self.history.add(record)
+        bodies.append(body)
+        if self.tally is not None:
+            self.tally.note(record)
+
+    def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
+        assert self.lease is not None, "nothing is recorded without a lease"
+        first = self.history.position - len(bodies) + 1
+        if update is None:
+            return Append(self.lease, first, bodies)
+        update = msgspec.structs.replace(update, end=End(self.history.position, self._link))
+        append = Append(self.lease, first, bodies, update)
+        self._apply(update)
+        return append
+
+    def _apply(self, update: StateUpdate) -> None:
+        self.header = msgspec.structs.replace(
+            self.header,
+            status=update.status or self.header.status,
+            metadata=update.metadata or self.header.metadata,
+            timeline=update.timeline or self.header.timeline,
+            end=update.end,
+        )
+        if update.releases:
+            # The run is not marked as ended before the store knows: another one here must not take the lease over.
+            self.lease = None
+            self.writer.keeper.drop(self.holder)
+
+    def _write_record(
+        self, make: Callable[[int, float], Record] | None, update: StateUpdate | None, *, is_needed: bool = False
+    ) -> None:
+        with self._lock:
+            bodies: list[bytes] = []
+            if make is not None:
+                self._frame(make(self.history.position + 1, self.clock.now()), bodies)
+            committed = self._hand_over(bodies, update, is_needed=is_needed)
+        self._wait_for(committed)
+
+    def _hand_over(
+        self, bodies: list[bytes], update: StateUpdate | None, *, is_needed: bool = False
+    ) -> concurrent.futures.Future[None] | None:
+        """Give records to the writer, in the order of their numbers: whoever calls holds the lock."""
+        if self.saver is not None:
+            self.saver.hold(bodies)
+            append = self._append(self.saver.take_held(), update)
+            return self.saver.save(append, is_needed=is_needed, is_leaving=is_needed)
+        append = self._append(bodies, update)
+        try:
+            return self.writer.write_from_anywhere(append)
+        except LimpetError as refusal:
+            self.refuse_writes(refusal)
+            raise
+
+    def _wait_for(self, committed: concurrent.futures.Future[None] | None) -> None:
+        if committed is None:
+            return
+        try:
+            committed.result()
+        except LimpetError as refusal:
+            self.refuse_writes(refusal)
+            raise

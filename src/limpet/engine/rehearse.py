@@ -1,0 +1,29 @@
+"""An agent in rehearsal: its code runs, on the recorded outcomes of what it calls. Records nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from limpet.engine.handlers import run_handler
+from limpet.engine.scope import Scope
+from limpet.model import EventRecord, ExecutionStatus
+
+if TYPE_CHECKING:
+    from limpet.engine.call import Call
+
+
+async def rehearse_agent(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> Any:
+    """Give what the code of an agent gives now; raise what it raises."""
+    rehearsal = scope.live.rehearsal
+    assert rehearsal is not None
+    call.is_replayed = True
+    rehearsal.given(scope, call, record, encoded)
+    rehearsal.entering(call)
+    try:
+        result = await run_handler(scope.inside(call.path), call)
+    except Exception as error:
+        if record.status is ExecutionStatus.COMPLETED:
+            rehearsal.failed(f"{call.address}: {type(error).__name__}: {error}")
+        raise
+    rehearsal.ended(call)
+    return result

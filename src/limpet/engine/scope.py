@@ -1,0 +1,140 @@
+"""Where code stands in the tree of calls, and the counting that gives each call its address.
+
+The scope travels in a context variable: a nested call, an awaited coroutine and a worker thread all find their own. Two
+calls of one scope are told apart by their order, which is the order in which the code makes them; code that runs
+concurrently therefore needs a scope of its own, and gets one where its task is created (``branches.py``).
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple
+
+from limpet.errors import UsageError
+from limpet.model.records import Details
+
+if TYPE_CHECKING:
+    from limpet.engine.call import Call
+    from limpet.engine.live import LiveState
+
+
+class Start(NamedTuple):
+    """The start of an attempt, as it will be recorded."""
+
+    address: str
+    at: float
+    order: int
+    version: str | None
+    fingerprint: bytes
+    input: bytes | None
+    artifacts: tuple[str, ...] = ()
+    """The ids of the artifacts that the input names."""
+    attempt: int = 1
+    details: Details | None = None
+    """What every record of the call carries."""
+    is_gate: bool = False
+    """Whether a policy may ask that all is saved with its outcome."""
+
+
+class Scope:
+    """The inside of one call, of one branch, or (``prefix`` empty) of a state."""
+
+    __slots__ = (
+        "call",
+        "counts",
+        "depth",
+        "event",
+        "failed",
+        "has_new",
+        "is_closed",
+        "is_cut_off",
+        "is_mixed",
+        "live",
+        "parent",
+        "pending_start",
+        "prefix",
+        "reached",
+        "tried_again",
+    )
+
+    def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
+        self.live = live
+        self.prefix = prefix
+        """What stands before the label of a call made here."""
+        self.parent = parent
+        self.depth = 0
+        """How many calls enclose what happens here."""
+        self.reached = 0
+        """Of the recorded calls that were given again here, each by itself when it was made: the latest start."""
+        self.has_new = False
+        """Whether a call was made here that has no record."""
+        self.tried_again: int | None = None
+        """The earliest start of a failed call that was tried again here: behind it the code may go another way."""
+        self.is_mixed = False
+        """Whether calls made here stand, in the journal, behind others that the code makes after them."""
+        self.event: Scope = self
+        """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
+        self.counts: dict[str, int] = {}
+        self.failed: list[str] | None = None
+        """The addresses of calls made here, and in branches of this, that failed."""
+        self.pending_start: Start | None = None
+        """The start of the enclosing event until it is written. What encloses a written one is written."""
+        self.is_closed = False
+        self.is_cut_off = False
+        """Whether the call was given up while it was going on: what it still does is not recorded any more."""
+        self.call: Call | None = None
+        """The call that this is the inside of, once it is executed."""
+
+    def take(self, label: str) -> str:
+        """The path of a call that is being made here: its label, numbered from the second one on."""
+        if self.event.is_closed:
+            raise UsageError(
+                f"{label!r} was called inside {self.event.prefix.removesuffix('::')!r} after that call had ended.",
+                "Await every call and every task before the enclosing actor returns.",
+            )
+        counts = self.counts
+        number = counts.get(label, 0) + 1
+        counts[label] = number
+        return self.prefix + label if number == 1 else f"{self.prefix}{label}#{number}"
+
+    def branch(self, label: str) -> Scope:
+        """A scope for code that runs concurrently with what goes on here."""
+        branch = Scope(self.live, self.take(label) + "::", self)
+        branch.depth = self.depth
+        branch.event = self.event
+        return branch
+
+    def inside(self, path: str) -> Scope:
+        """The scope of what a call that is made here does."""
+        scope = Scope(self.live, path + "::", self)
+        scope.depth = self.depth + 1
+        return scope
+
+    def is_inside(self, other: Scope) -> bool:
+        """Whether this is that scope, or stands somewhere inside it."""
+        above: Scope | None = self
+        while above is not None and above is not other:
+            above = above.parent
+        return above is not None
+
+    def cut_off(self) -> None:
+        """Give up the call that this is the inside of, although it goes on."""
+        self.is_closed = self.is_cut_off = self.live.has_cut_off = True
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether this, or anything that encloses it, was cut off."""
+        above: Scope | None = self
+        while above is not None and not above.is_cut_off:
+            above = above.parent
+        return above is not None
+
+    def note_failed(self, address: str) -> None:
+        event = self.event
+        if event.failed is None:
+            event.failed = [address]
+        else:
+            event.failed.append(address)
+
+
+current_scope: ContextVar[Scope | None] = ContextVar("limpet_scope", default=None)

@@ -1,0 +1,104 @@
+"""Worker threads for plain functions, and the way back from such a thread into the run.
+
+The pool grows as needed: a plain actor that calls another one waits in its thread, and a fixed number of threads
+could all be waiting for one more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from limpet.engine.scope import Scope, current_scope
+from limpet.engine.stopping import Stopped, tasks_inside
+from limpet.errors import UsageError
+
+R = TypeVar("R")
+
+log = logging.getLogger("limpet.interrupts")
+
+_UNBOUNDED = 1_000_000
+_given_up: set[concurrent.futures.Future[Any]] = set()
+_pool = ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="limpet-plain")
+
+
+async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    """Run a plain function on a worker thread, with the context (and so the scope) of the caller."""
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+
+    def run() -> R:
+        try:
+            return context.run(function, *args, **kwargs)
+        except StopIteration as error:
+            # A future cannot carry one: whoever awaits it would wait for ever.
+            raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
+
+    future = _pool.submit(run)
+    try:
+        return await asyncio.wrap_future(future, loop=loop)
+    except asyncio.CancelledError:
+        if not future.done():
+            _give_up(future, function)
+        raise
+
+
+def _give_up(future: concurrent.futures.Future[Any], function: Callable[..., Any]) -> None:
+    """Wait no longer for a function that goes on in its thread. One that waits for a call there ends with that call."""
+    scope = current_scope.get()
+    if scope is not None:
+        if tasks_inside(scope.live, scope.event):
+            return
+        scope.event.cut_off()
+    _given_up.add(future)
+    future.add_done_callback(_given_up.discard)
+    name = getattr(function, "__qualname__", repr(function))
+    log.warning("%s was given up, and goes on in its thread: what it gives is not recorded.", name)
+
+
+def is_anything_given_up() -> bool:
+    """Whether a plain function that nobody waits for any more still runs: the process would wait for it at its end."""
+    return bool(_given_up)
+
+
+def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | None) -> R:
+    """Run a coroutine from plain code and wait for it: on the loop of the run, or on one of its own (None)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        coro.close()
+        raise UsageError(
+            "`.call()` was used in async code, where waiting would stop the event loop.", "Await the call instead."
+        )
+    if loop is None:
+        return asyncio.run(coro)
+    # The scope has been taken already: the task that carries the call must not become a branch of it.
+    scope = current_scope.get()
+    context = contextvars.copy_context()
+    context.run(current_scope.set, None)
+    future = context.run(asyncio.run_coroutine_threadsafe, _known(coro, scope), loop)
+    try:
+        return future.result()
+    except concurrent.futures.CancelledError:
+        # An Exception, unlike that of asyncio: plain code must not take it for a failure of the call.
+        raise Stopped from None
+
+
+async def _known(coro: Coroutine[Any, Any, R], scope: Scope | None) -> R:
+    """Await a call that plain code makes, known to its run as long as that lasts: a run that is stopped cancels it."""
+    task = asyncio.current_task()
+    if scope is None or task is None:
+        return await coro
+    tasks = scope.live.stopper.tasks
+    tasks[task] = scope
+    try:
+        return await coro
+    finally:
+        tasks.pop(task, None)

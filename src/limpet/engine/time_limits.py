@@ -1,0 +1,69 @@
+"""Running a handler that has only so much time.
+
+It runs in a task of its own, so that its caller goes on when the time is over, whatever the handler does. It is
+cancelled then. One that ignores that, or a plain function in its thread, cannot be ended: it is reported, and what it
+still does is not recorded any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from limpet.engine.attempts import end_tasks, time_spent
+from limpet.engine.handlers import run_handler
+from limpet.engine.scope import Scope, current_scope
+from limpet.engine.stopping import leave_behind
+from limpet.errors import EventTimedOut
+from limpet.journal.retry import time_left_s
+
+if TYPE_CHECKING:
+    from limpet.engine.call import Call
+
+log = logging.getLogger("limpet.interrupts")
+
+GRACE_S = 1.0
+"""How long a handler that was cancelled has for its cleaning up, before its caller goes on without it."""
+
+
+async def run_limited(child: Scope, call: Call) -> Any:
+    """As ``run_handler``, within the time that is left for this attempt. Raises EventTimedOut."""
+    live, actor = child.live, call.actor
+    config = live.retry.config_for(actor.event_type, call.retry_config or actor.retry_config)
+    limit_s = time_left_s(config, actor.timeout_s, actor.total_timeout_s, time_spent(live, call))
+    if limit_s is None:
+        return await run_handler(child, call)
+    context = copy_context()
+    # The handler sets its own scope; without one, the task does not become a branch of the caller's.
+    context.run(current_scope.set, None)
+    task = asyncio.get_running_loop().create_task(run_handler(child, call), context=context)
+    try:
+        done, _ = await asyncio.wait((task,), timeout=limit_s)
+    except asyncio.CancelledError:
+        await _end(task, child, call)
+        raise
+    if done:
+        return task.result()
+    await _end(task, child, call)
+    raise EventTimedOut(call.address, f"it took longer than {limit_s:g} s") from _raised_by(task)
+
+
+async def _end(task: asyncio.Task[Any], child: Scope, call: Call) -> None:
+    """Cancel a handler and wait a little for its end; one that goes on is cut off."""
+    task.cancel()
+    _, left = await asyncio.wait((task,), timeout=GRACE_S)
+    await end_tasks(child.live, child)
+    if left:
+        child.cut_off()
+        leave_behind(task)
+        log.warning(
+            "%s in state %s ignores its cancellation, and is left behind: what it gives is not recorded.",
+            *(call.address, child.live.state_id),
+        )
+
+
+def _raised_by(task: asyncio.Task[Any]) -> BaseException | None:
+    """What a handler made of its cancellation, where it raised something else. Asking for it marks it as seen."""
+    return None if not task.done() or task.cancelled() else task.exception()

@@ -1,0 +1,187 @@
+"""One wait, from the call to its outcome: a question that is asked, a time that is let pass, a message that is due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from limpet.artifacts.stored_values import Pending
+from limpet.backends.contract import StateUpdate
+from limpet.engine.drift import changed, check_going_on, check_new
+from limpet.engine.failures import failure_of, mark_failed
+from limpet.engine.live import LiveState
+from limpet.engine.notices import tell
+from limpet.engine.opening import take_lease
+from limpet.engine.scope import Scope, Start
+from limpet.engine.waits import Arrived, waits_of
+from limpet.journal.waits import noted_in, open_waits, waiting_of
+from limpet.model import Details, EventRecord, ExecutionStatus
+
+if TYPE_CHECKING:
+    from limpet.engine.call import Call
+
+_COMPLETED = ExecutionStatus.COMPLETED
+_FAILED = ExecutionStatus.FAILED
+
+
+class WaitEnd(msgspec.Struct, frozen=True):
+    """What has ended a wait: its result, or why it failed."""
+
+    ended: str
+    result: Any = None
+    error: Exception | None = None
+    by: str = ""
+    letter: str = ""
+
+
+class Awaited:
+    """What is waited for; each kind of wait says for itself what ends it."""
+
+    def due_at(self, now: float) -> float:
+        """When the waiting ends at the latest; 0: never."""
+        return 0.0
+
+    async def ask_here(self, scope: Scope, record: EventRecord) -> WaitEnd | None:
+        """What somebody in this process says at once."""
+        return None
+
+    def end_by(self, live: LiveState, record: EventRecord, letters: Sequence[Arrived], is_due: bool) -> WaitEnd | None:
+        """What ends the waiting now, if anything does."""
+        raise NotImplementedError
+
+
+async def perform_wait(
+    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
+) -> Any:
+    """Give what was waited for; raise why it did not come."""
+    live = scope.live
+    awaited: Awaited = call.args[0]
+    if live.lease is None:
+        take_lease(live)
+    if record is None:
+        check_new(scope, call)
+    else:
+        _go_on(scope, call, encoded, record)
+    if record is None or record.status is not ExecutionStatus.AWAITING or changed(live, call, record, encoded):
+        record = await _begin(scope, call, encoded, pending, record, awaited)
+    waits = waits_of(live)
+    try:
+        noticed = waits.noticed
+        # What was said before counts, whoever would be asked here.
+        end = await _end_now(live, record, awaited) or await awaited.ask_here(scope, record)
+        while end is None:
+            await waits.until_noticed(scope, record, noticed)
+            noticed = waits.noticed
+            end = await _end_now(live, record, awaited)
+    except asyncio.CancelledError:
+        if not live.is_stopping and live.lease is not None and live.can_be_left:
+            # The code waits for it no longer, and so nobody need answer.
+            await _write(scope, call, record, ExecutionStatus.CANCELLED, details=None)
+        raise
+    return await _end(scope, call, record, end)
+
+
+async def _end_now(live: LiveState, record: EventRecord, awaited: Awaited) -> WaitEnd | None:
+    letters = await waits_of(live).letters()
+    return awaited.end_by(live, record, letters, _is_due(live, record))
+
+
+def _is_due(live: LiveState, record: EventRecord) -> bool:
+    due_at = record.details.due_at if record.details is not None else 0.0
+    return bool(due_at) and live.clock.now() >= due_at
+
+
+def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) -> None:
+    scope.reached = max(scope.reached, record.order)
+    if record.status is ExecutionStatus.AWAITING:
+        check_going_on(scope.live, call, record, encoded)
+    elif scope.tried_again is None or record.order < scope.tried_again:
+        scope.tried_again = record.order
+
+
+async def _begin(
+    scope: Scope,
+    call: Call,
+    encoded: bytes,
+    pending: Sequence[Pending],
+    record: EventRecord | None,
+    awaited: Awaited,
+) -> EventRecord:
+    """Record what is waited for, and until when."""
+    live = scope.live
+    waits_of(live)
+    named = await live.put_artifacts(pending) if pending else ()
+    now = live.clock.now()
+    due_at = awaited.due_at(now)
+    order = live.next_order() if record is None else record.order
+    start = Start(call.address, now, order, None, b"", encoded, named)
+    details = Details(due_at=due_at) if due_at else None
+    durable = live.write_outcome(*(scope, start, ExecutionStatus.AWAITING, now, 0.0), details=details)
+    if durable is not None:
+        await durable
+    if live.bus.is_heard:
+        tell(live, call, ExecutionStatus.AWAITING)
+        live.bus.give_a_moment()
+    return live.history.latest[call.address]
+
+
+async def _end(scope: Scope, call: Call, record: EventRecord, end: WaitEnd) -> Any:
+    """Record what has ended the waiting, and give it."""
+    live = scope.live
+    if end.letter:
+        waits_of(live).take(end.letter)
+    details = Details(settled=end.ended, by=end.by, letter=end.letter)
+    if end.error is not None:
+        live.has_failed = True
+        mark_failed(scope, call.address, end.error)
+        await _write(scope, call, record, _FAILED, details=details, error=end.error)
+        raise end.error
+    encoded = live.stored.encode_small(end.result)
+    results: tuple[str, ...] = ()
+    if encoded is None:
+        encoded, produced = await live.stored.encode_result(end.result, False)
+        results = await live.put_artifacts(produced) if produced else ()
+    await _write(scope, call, record, _COMPLETED, details=details, result=encoded, artifacts=results)
+    return end.result
+
+
+async def _write(
+    scope: Scope,
+    call: Call,
+    record: EventRecord,
+    status: ExecutionStatus,
+    *,
+    details: Details | None,
+    result: bytes | None = None,
+    artifacts: tuple[str, ...] = (),
+    error: Exception | None = None,
+) -> None:
+    live = scope.live
+    now = live.clock.now()
+    call.execution_time = max(0.0, now - record.at)
+    start = Start(record.address, record.at, record.order, None, record.fingerprint, record.input, record.artifacts)
+    durable = live.write_outcome(
+        *(scope, start, status, now, call.execution_time),
+        result=result,
+        artifacts=artifacts,
+        error=None if error is None else failure_of(error, live.secrets),
+        details=details,
+        update=_without(live, record, now),
+    )
+    if durable is not None:
+        await durable
+    if live.bus.is_heard:
+        tell(live, call, status, execution_time=call.execution_time)
+        live.bus.give_a_moment()
+
+
+def _without(live: LiveState, record: EventRecord, now: float) -> StateUpdate | None:
+    """What changes of the header when something is waited for no longer, where that was noted there."""
+    metadata = live.header.metadata
+    if not metadata.waiting:
+        return None
+    left = [each for each in open_waits(live.history) if each.seq != record.seq]
+    return StateUpdate(at=now, metadata=noted_in(metadata, waiting_of(left, live.header.timeline)))

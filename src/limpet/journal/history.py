@@ -1,0 +1,408 @@
+"""A journal read as a whole: the newest record of each address, what is to be tried again, and the storage.
+
+All of that is of one timeline, the current one unless another is asked for. The journal has those of all timelines.
+
+Which failures are tried again when a state is taken up again? A failure that its caller caught is part of what
+happened: it is replayed like a result, so that the run takes the same way. A failure that went on to fail what
+encloses it, up to the top, is what the run failed of: that one, and the calls it passed through, are tried again. The
+record of a failed event names the calls inside it whose failure it passed on (``causes``); the rule follows them from
+the top downwards. What failed an attempt of an event that is tried again is tried again with it, by the same rule.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import cast
+
+import msgspec
+
+from limpet.errors import StateCorrupted
+from limpet.journal.address import is_top_level
+from limpet.journal.lifecycle import event_may_become
+from limpet.journal.timeline import Sieve, TimelineIndex, Verdict, first_lost, intact, require_whole
+from limpet.model import (
+    Checkpoint,
+    CheckpointNote,
+    CheckpointRecord,
+    DamagedRecord,
+    DroppedRecord,
+    EventRecord,
+    ExecutionStatus,
+    Part,
+    Progress,
+    ProgressSource,
+    Record,
+    StateMetadata,
+    StorageRecord,
+    Timeline,
+    TimelineRecord,
+)
+
+_COMPLETED = ExecutionStatus.COMPLETED
+_FAILED = ExecutionStatus.FAILED
+_STARTED = ExecutionStatus.STARTED
+_RETRYING = ExecutionStatus.RETRYING
+
+
+class History:
+    """The records of one state in order, indexed. Adding is the only change there is."""
+
+    __slots__ = (
+        "artifacts",
+        "journal",
+        "latest",
+        "next_order",
+        "open",
+        "records",
+        "started",
+        "state_id",
+        "storage",
+        "timelines",
+        "to_retry",
+    )
+
+    def __init__(self, state_id: str, records: Iterable[Record | DamagedRecord] = (), timeline: int = 0) -> None:
+        """``timeline``: the number of the record that began the current timeline, where that is known beforehand."""
+        self.state_id = state_id
+        self.journal: list[Record | DamagedRecord] = []
+        """Every record, whatever timeline it is of. None that is damaged belongs to the current one."""
+        self.timelines = TimelineIndex()
+        self.next_order = 1
+        self._forget()
+        self.records = cast("list[Record]", self.journal)
+        if timeline > 1:
+            records = iter(records)
+            self._skip(records, timeline - 1)
+        self._extend(records)
+
+    def _forget(self) -> None:
+        self.records: list[Record] = []
+        """The records of the timeline."""
+        self.latest: dict[str, EventRecord] = {}
+        """The newest record of each address."""
+        self.started: set[str] = set()
+        """The addresses whose start has a record of its own: something is recorded inside them."""
+        self.open: set[str] = set()
+        """The addresses that have a record and no outcome: under way, cut off, or about to be tried again."""
+        self.to_retry: set[str] = set()
+        """The addresses whose recorded failure is not replayed but tried again."""
+        self.storage: dict[str, bytes] = {}
+        self.artifacts: dict[str, bytes] = {}
+        """The storage of artifacts, each a reference."""
+
+    @property
+    def position(self) -> int:
+        return len(self.journal)
+
+    def on(self, parts: Sequence[Part]) -> History:
+        """The same journal, read on the timeline that is made of these parts."""
+        view = History(self.state_id)
+        view.journal = self.journal
+        view.timelines = self.timelines
+        view.next_order = self.next_order
+        view._read(parts)
+        return view
+
+    def on_timeline(self, number: int) -> History:
+        """The same journal, read on another of its timelines."""
+        return self if number == self.timelines.current else self.on(self.parts(number))
+
+    def parts(self, number: int | None = None) -> tuple[Part, ...]:
+        """What a timeline is made of, the current one if none is named."""
+        self.timelines.position = self.position
+        return self.timelines.parts(number or self.timelines.current)
+
+    def listed_timelines(self) -> list[Timeline]:
+        """All timelines, in the order of their beginning."""
+        self.timelines.position = self.position
+        return self.timelines.listed()
+
+    def _skip(self, records: Iterator[Record | DamagedRecord], count: int) -> None:
+        """Take up records that only a later one tells the meaning of."""
+        take, next_order = self.journal.append, self.next_order
+        for record in itertools.islice(records, count):
+            self._require_next(record)
+            take(record)
+            if type(record) is EventRecord:
+                order = record.seq - record.behind
+                if order >= next_order:
+                    next_order = order + 1
+            elif type(record) is TimelineRecord:
+                require_whole(self.state_id, record)
+                self.timelines.add(record)
+            elif type(record) is DamagedRecord:
+                # Whatever started there, it was not a later start than its number.
+                next_order = max(next_order, record.seq + 1)
+            elif type(record) is DroppedRecord:
+                next_order = max(next_order, record.order + 1)
+        self.next_order = next_order
+
+    def _extend(self, records: Iterable[Record | DamagedRecord]) -> None:
+        """Take up many records. Most are first outcomes, which need no more than to be put into their places.
+
+        Statuses are told by identity: hashing a member of an enum costs more than all the rest.
+        """
+        latest, to_retry, take = self.latest, self.to_retry, self.journal.append
+        position, next_order = len(self.journal), self.next_order
+        belong = None if self.records is self.journal else self.records.append
+        for record in records:
+            position += 1
+            if (
+                type(record) is EventRecord
+                and record.status is _COMPLETED
+                and record.seq == position
+                and record.address not in latest
+                and not to_retry
+            ):
+                latest[record.address] = record
+                order = position - record.behind
+                if order >= next_order:
+                    next_order = order + 1
+                take(record)
+                if belong is not None:
+                    belong(record)
+            else:
+                self.next_order = next_order
+                self.add(record)
+                next_order = self.next_order
+                latest, to_retry = self.latest, self.to_retry
+                belong = None if self.records is self.journal else self.records.append
+        self.next_order = next_order
+
+    def _require_next(self, record: Record | DamagedRecord) -> None:
+        if record.seq != len(self.journal) + 1:
+            raise StateCorrupted(self.state_id, record.seq, f"record {len(self.journal) + 1} was to come here")
+
+    def add(self, record: Record | DamagedRecord) -> None:
+        """Take up the next record. Raises StateCorrupted where it is damaged or cannot follow what stands."""
+        self._require_next(record)
+        if isinstance(record, DamagedRecord):
+            raise StateCorrupted(self.state_id, record.seq, record.why)
+        if type(record) is TimelineRecord:
+            require_whole(self.state_id, record)
+            self.journal.append(record)
+            self.timelines.add(record)
+            self._read(record.parts)
+            return
+        if type(record) is DroppedRecord:
+            self._pass_over(record)
+            return
+        self._index(record)
+        self.journal.append(record)
+        if self.records is not self.journal:
+            self.records.append(record)
+
+    def _pass_over(self, record: DroppedRecord) -> None:
+        """Take up what belongs to no timeline: from here on the records of this one are not all of the journal."""
+        if self.records is self.journal:
+            self.records = cast("list[Record]", self.journal.copy())
+        self.journal.append(record)
+        self.next_order = max(self.next_order, record.order + 1)
+
+    def dropped(self) -> list[DroppedRecord]:
+        """What cleanups have left of records, on whatever timeline these were."""
+        return [record for record in self.journal if type(record) is DroppedRecord]
+
+    def is_whole(self, parts: Sequence[Part], began: int) -> bool:
+        """Whether nothing was dropped of a timeline made of these parts, which began with the record of that number."""
+        return first_lost(self.dropped(), parts, began) is None
+
+    def _index(self, record: Record) -> None:
+        if type(record) is EventRecord:
+            self._add_event(record)
+        elif type(record) is StorageRecord:
+            self.put_storage(record.key, record.value, record.is_artifact)
+
+    def _read(self, parts: Sequence[Part]) -> None:
+        """Read the journal anew, as the timeline that is made of these parts."""
+        self._forget()
+        sieve = Sieve(parts)
+        latest, to_retry, take = self.latest, self.to_retry, self.records.append
+        failed: dict[str, EventRecord] = {}
+        for part in parts:
+            below = part.below or sys.maxsize
+            for record in itertools.islice(self.journal, part.first - 1, part.last):
+                # As in ``_extend``, most are first outcomes, and nothing is cut in two.
+                if (
+                    type(record) is EventRecord
+                    and record.status is _COMPLETED
+                    and record.seq - record.behind < below
+                    and record.address not in latest
+                    and not sieve.dropped_inside
+                    and not to_retry
+                ):
+                    latest[record.address] = record
+                    take(record)
+                else:
+                    self._judge(record, sieve, failed)
+
+    def _judge(self, record: Record | DamagedRecord, sieve: Sieve, failed: dict[str, EventRecord]) -> None:
+        verdict = sieve.judge(record)
+        if isinstance(record, DamagedRecord):
+            raise StateCorrupted(self.state_id, record.seq, record.why)
+        if verdict is Verdict.BELONGS:
+            self._index(record)
+            self.records.append(record)
+        elif verdict is Verdict.ENTERED_AGAIN and type(record) is EventRecord and record.status is _FAILED:
+            # What a failed run failed of is tried again on the new timeline, too.
+            failed[record.address] = record
+            if is_top_level(record.address):
+                self._retry_what_failed(record.address, failed)
+
+    def put_storage(self, key: str, value: bytes | None, is_artifact: bool = False) -> None:
+        """Set an entry of the storage, or (None) delete it."""
+        space = self.artifacts if is_artifact else self.storage
+        if value is None:
+            space.pop(key, None)
+        else:
+            space[key] = value
+
+    def _add_event(self, record: EventRecord) -> None:
+        address, status = record.address, record.status
+        before = self.latest.get(address)
+        was = before.status if before is not None else None
+        is_usual = was is None and status is _COMPLETED
+        if not is_usual and not event_may_become(was, status):
+            raise StateCorrupted(
+                self.state_id, record.seq, f"{address!r} was {was or 'absent'} and cannot become {status}"
+            )
+        self.latest[address] = record
+        if self.open and (status is _COMPLETED or status is _FAILED):
+            self.open.discard(address)
+        if record.order >= self.next_order:
+            self.next_order = record.order + 1
+        if self.to_retry and status is not _STARTED:
+            self.to_retry.discard(address)
+        if status is not _COMPLETED:
+            self._add_without_result(record)
+
+    def _add_without_result(self, record: EventRecord) -> None:
+        address, status = record.address, record.status
+        if status is _FAILED:
+            if is_top_level(address):
+                self._retry_what_failed(address)
+            return
+        self.open.add(address)
+        if status is _STARTED:
+            self.started.add(address)
+        elif status is _RETRYING:
+            for cause in record.causes:
+                self._retry_what_failed(cause)
+
+    def _retry_what_failed(self, address: str, entered_again: Mapping[str, EventRecord] = MappingProxyType({})) -> None:
+        """Mark a failed event and, downwards, the failed events that it names as causes."""
+        to_look_at, seen = [address], {address}
+        while to_look_at:
+            failed = to_look_at.pop()
+            record = entered_again.get(failed) or self.latest.get(failed)
+            if record is not None and record.status is _FAILED:
+                self.to_retry.add(failed)
+                to_look_at += (cause for cause in record.causes if cause not in seen)
+                seen.update(record.causes)
+
+    def events(self) -> Iterator[EventRecord]:
+        """The records of events, in order."""
+        return (record for record in self.records if type(record) is EventRecord)
+
+    def first_event(self) -> EventRecord | None:
+        """The record that a run began with, on whatever timeline: its input stands there. None without events.
+
+        Raises StateCorrupted where it cannot be known, because a record before it is damaged.
+        """
+        for record in self.journal:
+            if isinstance(record, DamagedRecord):
+                raise StateCorrupted(self.state_id, record.seq, record.why)
+            if type(record) is EventRecord:
+                return record
+        return None
+
+    def intact_journal(self) -> tuple[Record, ...]:
+        """Every record, whatever timeline it is of. Raises StateCorrupted where one is damaged."""
+        return tuple(intact(self.journal))
+
+    def checkpoints(self, metadata: StateMetadata | None = None) -> list[Checkpoint]:
+        """The marked points of all timelines, in order.
+
+        Of one that says nothing of it, the metadata is that of the one before it; what is given here, where none says
+        anything of it; and else empty, since it has changed since.
+        """
+        records = [record for record in self.journal if type(record) is CheckpointRecord]
+        if metadata is None or any(record.metadata for record in records):
+            metadata = StateMetadata()
+        found: list[Checkpoint] = []
+        for record in records:
+            metadata = StateMetadata.from_json(record.metadata) if record.metadata else metadata
+            found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
+        return found
+
+    def life(self) -> Iterator[Record]:
+        """Every record in order, with the start of an attempt shown before its outcome where it has no record itself,
+        and its failure before the record that it is tried again.
+
+        What is shown so has the position of the record that carries it.
+        """
+        started: set[str] = set()
+        for record in self.records:
+            if type(record) is EventRecord:
+                if record.status is ExecutionStatus.STARTED:
+                    started.add(record.address)
+                elif record.status in _ENDS_AN_ATTEMPT and not _is_not_of_an_attempt(record):
+                    if record.address in started:
+                        started.discard(record.address)
+                    else:
+                        yield _start_of(record)
+                    if record.status is ExecutionStatus.RETRYING:
+                        yield msgspec.structs.replace(record, status=_FAILED, details=None)
+            yield record
+
+
+def _checkpoint(record: CheckpointRecord, metadata: StateMetadata, timeline: int) -> Checkpoint:
+    note = record.note or CheckpointNote()
+    return Checkpoint(
+        position=record.seq,
+        status=record.status,
+        metadata=metadata,
+        saved_at=record.recorded_at,
+        timeline=timeline,
+        trigger=note.trigger,
+        address=note.address,
+        events=note.events,
+        progress=Progress(note.done, note.total, ProgressSource.SAID) if note.total else None,
+        error=note.error,
+    )
+
+
+_ENDS_AN_ATTEMPT = frozenset(
+    {
+        ExecutionStatus.COMPLETED,
+        ExecutionStatus.FAILED,
+        ExecutionStatus.RETRYING,
+        ExecutionStatus.CANCELLED,
+        ExecutionStatus.INTERRUPTED,
+    }
+)
+
+
+def _is_not_of_an_attempt(record: EventRecord) -> bool:
+    """Whether nothing was executed for a record: a person or a probe has said what became of an event, or it was cut
+    off while it waited for its next attempt."""
+    details = record.details
+    is_of_wait = record.status is not ExecutionStatus.RETRYING and details is not None and bool(details.due_at)
+    return is_of_wait or (details is not None and bool(details.settled))
+
+
+def _start_of(record: EventRecord) -> EventRecord:
+    return EventRecord(
+        seq=record.seq,
+        address=record.address,
+        status=ExecutionStatus.STARTED,
+        at=record.at - record.duration_s,
+        behind=record.behind,
+        attempt=record.attempt,
+        version=record.version,
+        fingerprint=record.fingerprint,
+        input=record.input,
+    )

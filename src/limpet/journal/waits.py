@@ -1,0 +1,80 @@
+"""What a state waits for, and what ends a wait: decided from records and from the letters that have come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from limpet.journal.history import History
+from limpet.model import EventRecord, ExecutionStatus
+from limpet.model.header import StateHeader
+from limpet.model.metadata import StateMetadata
+from limpet.model.waits import Waiting
+from limpet.model.words import WaitType
+
+_SUFFIXES = tuple(f"::{kind}" for kind in WaitType)
+_QUESTION = f"::{WaitType.QUESTION}"
+
+
+def is_wait(address: str) -> bool:
+    """Whether an address is that of something that waits."""
+    return address.endswith(_SUFFIXES)
+
+
+def is_question(address: str) -> bool:
+    return address.endswith(_QUESTION)
+
+
+def answer_name(record: EventRecord) -> str:
+    """What the letter is called that answers a question, or takes it back. Of several the first one counts.
+
+    It is bound to the record that asks, and to what that asks: on another timeline, or with another context, a question
+    is another one.
+    """
+    return f"answer:{record.seq}:{record.input_fingerprint.hex()}"
+
+
+def message_name(topic: str, key: str) -> str:
+    """What the letter of a message is called. The key tells it from others: sent twice, it is one message."""
+    return f"message:{topic}:{key}"
+
+
+def is_message(name: str, topic: str) -> bool:
+    return name.startswith(f"message:{topic}:")
+
+
+def taken_letters(history: History) -> set[str]:
+    """The names of the letters that have ended a wait on this timeline."""
+    return {record.details.letter for record in history.events() if record.details is not None} - {""}
+
+
+def open_waits(history: History) -> list[EventRecord]:
+    """The records of what a state waits for, in their order."""
+    waiting = (history.latest[address] for address in history.open if is_wait(address))
+    return sorted(
+        (record for record in waiting if record.status is ExecutionStatus.AWAITING), key=lambda each: each.seq
+    )
+
+
+def waiting_of(records: Iterable[EventRecord], timeline: int) -> Waiting:
+    """What the metadata of a state notes of its waits."""
+    found = sorted(records, key=lambda record: record.seq)
+    times = [record.details.due_at for record in found if record.details is not None and record.details.due_at]
+    return Waiting(tuple(record.seq for record in found), min(times, default=0.0), timeline)
+
+
+def noted_in(metadata: StateMetadata, waiting: Waiting) -> StateMetadata:
+    """The metadata with what is waited for; the same where that is noted already."""
+    plain = {name: value for name, value in msgspec.to_builtins(waiting).items() if value} if waiting.records else {}
+    return metadata if plain == metadata.waiting else msgspec.structs.replace(metadata, waiting=plain)
+
+
+def noted_waiting(header: StateHeader) -> Waiting:
+    """What a state waits for by its header, without a look into its journal."""
+    plain: Mapping[str, object] = header.metadata.waiting
+    try:
+        waiting = msgspec.convert(plain, Waiting)
+    except msgspec.ValidationError:
+        return Waiting()
+    return waiting if waiting.timeline == header.timeline else Waiting()
