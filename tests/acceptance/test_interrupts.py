@@ -458,7 +458,7 @@ def test_cancelling_the_task_that_awaits_a_run_leaves_it_as_interrupted(client: 
 
     asyncio.run(main())
     assert "The task that awaited it was cancelled." == require_interrupted(client, reason="cancelled")["message"]
-    assert "cancelled" == statuses(client)[WAIT]
+    assert "interrupted" == statuses(client)[WAIT]
     open_all()
     assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
     assert {"before": 1, "here": 2, "after": 1} == executions
@@ -610,7 +610,7 @@ def test_tasks_of_a_run_that_is_cancelled_end_with_it(client: Limpet) -> None:
 
     asyncio.run(main())
     require_interrupted(client, reason="cancelled")
-    assert {"pipeline::agent_call": "cancelled", WAIT: "cancelled"} == statuses(client)
+    assert {"pipeline::agent_call": "interrupted", WAIT: "interrupted"} == statuses(client)
 
 
 # What a run has opened.

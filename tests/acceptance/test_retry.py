@@ -715,7 +715,7 @@ def test_a_retried_agent_does_not_run_leftover_branches_twice_at_a_time(client: 
     assert [1, 1] == most
     assert [] == under_way
     assert Counter(slow=2, breaks=2) == executions
-    assert [("started", 1), ("cancelled", 1), ("started", 1), ("completed", 1)] == statuses(
+    assert [("started", 1), ("interrupted", 1), ("started", 1), ("completed", 1)] == statuses(
         client.history("gathers").get_event_list(), "gathers::slow::tool_call"
     )
 

@@ -370,7 +370,7 @@ def test_what_completed_inside_an_attempt_that_took_too_long_is_replayed_in_the_
 
     assert ["first", "slow"] == client.run_sync(calls, state_id="t")
     assert {"limited": 2, "first": 1, "slow": 2} == executions
-    assert [("started", 1), ("cancelled", 1), ("started", 1), ("completed", 1)] == statuses(
+    assert [("started", 1), ("interrupted", 1), ("started", 1), ("completed", 1)] == statuses(
         client, "t", "calls::limited::slow::tool_call"
     )
 

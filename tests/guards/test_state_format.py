@@ -41,6 +41,7 @@ from limpet import (
     StateStatus,
     StorageRecord,
     TimelineRecord,
+    TimerRecord,
     Usage,
     agent,
     tool,
@@ -48,7 +49,7 @@ from limpet import (
 from limpet.backends.files.states import FileSystemStateBackend
 
 HERE = Path(__file__).parent
-RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord, 5: DroppedRecord}
+RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord, 5: DroppedRecord, 6: TimerRecord}
 KEY = base64.b64decode(TEST_KEY)
 
 

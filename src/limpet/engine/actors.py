@@ -20,7 +20,7 @@ from limpet.codec.names import main_module_name
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MissingSecret, secret_parameters, texts_of
 from limpet.engine.call import Call
-from limpet.engine.perform import perform, perform_call
+from limpet.engine.perform import perform, perform_call, perform_keyed
 from limpet.engine.scope import current_scope
 from limpet.engine.threads import run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
@@ -192,10 +192,11 @@ class Actor(Generic[P, R]):
         scope = current_scope.get()
         if scope is None:
             return self._execute_outside(args, kwargs)
-        path = scope.take(self.label)
+        path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(path + self.suffix)
-        return perform(scope, self, path, args, kwargs)
+        call = perform(scope, self, path, args, kwargs)
+        return call if self.key is None else perform_keyed(scope, self.label, call)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
@@ -394,10 +395,12 @@ class HandlerActor(Actor[[Any], Any]):
         if scope is None:
             return self._execute_outside((input, context, None), {})
         args = (input, context, scope.live.facade)
-        call = Call(self, scope.take(self.label), args, {}, (input,))
+        path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
+        call = Call(self, path, args, {}, (input,))
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
-        return perform_call(scope, call)
+        performed = perform_call(scope, call)
+        return performed if self.key is None else perform_keyed(scope, self.label, performed)
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = current_scope.get()

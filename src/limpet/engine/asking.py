@@ -12,7 +12,7 @@ from limpet.codec.answer_types import NotFitting, converted, schema_of, to_plain
 from limpet.engine.actors import Actor
 from limpet.engine.call import Call
 from limpet.engine.live import LiveState
-from limpet.engine.perform import perform_call
+from limpet.engine.perform import perform_call, perform_keyed
 from limpet.engine.questions import fitting_answer, question_of
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope, current_scope
@@ -39,12 +39,16 @@ class WaitActor(Actor[..., Any]):
         super().__init__(name=name)
         self.suffix = f"{SEPARATOR}{kind}"
 
-    def begin(self, scope: Scope, awaited: Awaited, plain: dict[str, Any], key: str | None) -> Coroutine[Any, Any, Any]:
-        """The call, whose address is taken now."""
-        call = Call(self, scope.take(label(self.name, key)), (awaited,), {}, (plain,))
+    def begin(
+        self, scope: Scope, awaited: Awaited, plain: dict[str, Any], key: str | None, topic: str | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """The call, whose address is taken now. A topic stands in it where there is no key, and is none."""
+        named = label(self.name, topic if key is None else key)
+        call = Call(self, scope.take(named) if key is None else scope.take_keyed(named), (awaited,), {}, (plain,))
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
-        return perform_call(scope, call)
+        performed = perform_call(scope, call)
+        return performed if key is None else perform_keyed(scope, named, performed)
 
 
 _QUESTION = WaitActor("ask", WaitType.QUESTION)
@@ -280,8 +284,7 @@ def wait_for_message(
     plain = {"topic": checked_topic(topic), "type": _noted(type), **_noted_deadline(deadline)}
     if default is not NOTHING:
         plain["default"] = default
-    named = topic if key is None else key
-    return _MESSAGE.begin(_here("wait_for_message"), _Sent(topic, type, deadline, default), plain, named)
+    return _MESSAGE.begin(_here("wait_for_message"), _Sent(topic, type, deadline, default), plain, key, topic)
 
 
 def checked_topic(topic: object) -> str:

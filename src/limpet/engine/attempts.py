@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from limpet.engine.failures import causes_of, failure_of
+from limpet.engine.failures import causes_of, failure_of, mark_failed
 from limpet.engine.notices import tell
+from limpet.engine.outcomes import settled
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
@@ -80,8 +81,8 @@ async def try_again(
     inside = inside_of_attempt(scope, call)
     try:
         await _wait(scope, delay_s)
-    except asyncio.CancelledError:
-        await cut_off(scope, call, again, 0.0)
+    except asyncio.CancelledError as cancelled:
+        await cut_off(scope, call, again, cancelled, 0.0)
         raise
     again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
     inside.pending_start = again
@@ -97,21 +98,28 @@ def inside_of_attempt(scope: Scope, call: Call) -> Scope:
     return inside
 
 
-async def cut_off(scope: Scope, call: Call, start: Start, duration_s: float) -> None:
+async def cut_off(scope: Scope, call: Call, start: Start, error: BaseException, duration_s: float) -> None:
     """Record that a call was cut off: by a run that is being stopped, or because its task was cancelled.
 
-    It is executed when it is reached again.
+    What its code cancelled stays so, as often as it comes to that; anything else is executed when it is reached again.
     """
     live = scope.live
-    status = ExecutionStatus.INTERRUPTED if live.stopper.is_wanted else ExecutionStatus.CANCELLED
+    is_by_code = not (live.stopper.is_wanted or live.is_left or scope.is_being_ended)
+    status = ExecutionStatus.CANCELLED if is_by_code else ExecutionStatus.INTERRUPTED
     call.execution_time = duration_s
     if live.stopper.is_waiting:
         return  # What encloses a wait goes on with it: nothing has become of it.
-    if live.lease is not None and live.can_be_left and not (live.has_cut_off and scope.is_given_up):
+    is_late = scope.event.is_closed and not (scope.event.is_ended or live.is_stopping)
+    is_late = is_late or (live.has_cut_off and scope.is_given_up)
+    if live.lease is not None and live.can_be_left and not is_late:
         details = start.details
         if call.attempt > 1 and not (details is not None and details.due_at):
             details = msgspec.structs.replace(details or Details(), spent_s=time_spent(live, call))
         durable = live.write_outcome(*(scope, start, status, live.clock.now(), duration_s), details=details)
+        if is_by_code and not live.is_stopping:
+            mark_failed(scope, call.address, error)
+            await settled(scope, call, durable, status, execution_time=duration_s)
+            return
         if durable is not None:
             await durable
     if live.bus.is_heard:
@@ -127,6 +135,7 @@ def time_spent(live: LiveState, call: Call) -> float:
 
 async def end_tasks(live: LiveState, child: Scope) -> None:
     """End what an attempt has left running: the next one makes the same calls at the same addresses."""
+    child.is_ended = True
     left = tasks_inside(live, child)
     cancel(left)
     tasks = [task for task in left if isinstance(task, asyncio.Task)]

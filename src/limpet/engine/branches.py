@@ -11,19 +11,39 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from limpet.engine.perform import perform, perform_call
+from limpet.engine.live import LiveState
+from limpet.engine.loops import Hooks
+from limpet.engine.order import Order
+from limpet.engine.perform import perform, perform_call, perform_keyed
 from limpet.engine.scope import Scope, current_scope
+from limpet.errors import UsageError
 from limpet.journal.address import label
 
-_CALLS = (perform.__code__, perform_call.__code__)
+_CALLS = (perform.__code__, perform_call.__code__, perform_keyed.__code__)
+_AS_COMPLETED = {asyncio.as_completed.__code__}
+if hasattr(asyncio.tasks, "_AsCompletedIterator"):
+    _AS_COMPLETED.add(asyncio.tasks._AsCompletedIterator.__init__.__code__)
 
 AnyCoroutine = Coroutine[Any, Any, Any] | Generator[Any, Any, Any]
+
+
+class OrderedTask(asyncio.Task[Any]):
+    """A task of code inside a run. Its hash is its number there, so sets of tasks are gone through in the same order."""
+
+    def __init__(self, coro: Any, *, number: int, site: tuple[str, int] | None = None, **options: Any) -> None:
+        self.number = number
+        self.site = site
+        """Where the code made it, of the task of a single call."""
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 class _Factory:
@@ -32,7 +52,10 @@ class _Factory:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.users = 0
         self.before = loop.get_task_factory()
-        self.hooks = sys.get_asyncgen_hooks()
+        self.generators = sys.get_asyncgen_hooks()
+        self.hooks = Hooks(loop)
+        self._branches: WeakKeyDictionary[Any, Scope] = WeakKeyDictionary()
+        """Of coroutines that ``as_completed`` was given in a list, and is making tasks of in the order of a set."""
 
     def opened(self, generator: AsyncGenerator[Any, Any]) -> None:
         """An async generator is used for the first time: a run that is stopped closes those that it has opened."""
@@ -41,28 +64,94 @@ class _Factory:
             if scope.live.generators is None:
                 scope.live.generators = WeakKeyDictionary()
             scope.live.generators[generator] = scope
-        if self.hooks.firstiter is not None:
-            self.hooks.firstiter(generator)
+        if self.generators.firstiter is not None:
+            self.generators.firstiter(generator)
 
     def __call__(
         self, loop: asyncio.AbstractEventLoop, coro: AnyCoroutine, context: Context | None = None, **options: Any
     ) -> asyncio.Future[Any]:
         scope = current_scope.get() if context is None else context.get(current_scope)
-        if scope is not None and not scope.event.is_closed and not _is_call(coro):
-            scope = scope.branch(label("task", _name_of(coro)))
+        if scope is None:
+            if context is not None:
+                options["context"] = context
+            return (
+                asyncio.Task(coro, loop=loop, **options) if self.before is None else self.before(loop, coro, **options)
+            )
+        is_call = _is_call(coro)
+        if not scope.event.is_closed and not is_call:
+            scope = self._branch(scope, coro)
             context = copy_context() if context is None else context.copy()
             context.run(current_scope.set, scope)
-        make: Callable[..., asyncio.Future[Any]] = _new_task if self.before is None else self.before
         if context is not None:
             options["context"] = context
-        task = make(loop, coro, **options)
-        if scope is not None:
-            _keep_track(task, scope)
+        order = self.hooks.order_of(scope)
+        task = self._make(loop, coro, order, options, _site() if is_call else None)
+        _keep_track(task, scope, self.hooks.context)
         return task
 
+    def _make(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coro: AnyCoroutine,
+        order: Order | None,
+        options: dict[str, Any],
+        site: tuple[str, int] | None,
+    ) -> asyncio.Future[Any]:
+        is_eager = self.before is not None and self.before is getattr(asyncio, "eager_task_factory", None)
+        if order is None or not (self.before is None or is_eager):
+            make: Callable[..., asyncio.Future[Any]] = asyncio.Task if self.before is None else self.before
+            return make(coro, loop=loop, **options) if self.before is None else make(loop, coro, **options)
+        order.tasks += 1
+        if not is_eager:
+            return OrderedTask(coro, loop=loop, number=order.tasks, site=site, **options)
+        order.making += 1
+        try:
+            return OrderedTask(coro, loop=loop, number=order.tasks, site=site, eager_start=True, **options)
+        finally:
+            order.making -= 1
 
-def _new_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Future[Any]:
-    return asyncio.Task(coro, loop=loop, **options)
+    def _branch(self, scope: Scope, coro: AnyCoroutine) -> Scope:
+        """The branch of a task: that of its place in the list where ``as_completed`` goes through a set of it."""
+        given = _given_to_as_completed()
+        if given is None:
+            return scope.branch(label("task", _name_of(coro)))
+        if coro not in self._branches:
+            for each in _in_order(given, coro):
+                if not _is_call(each):
+                    self._branches[each] = scope.branch(label("task", _name_of(each)))
+        return self._branches.pop(coro)
+
+
+def _given_to_as_completed() -> object | None:
+    """What ``as_completed`` was given, where it is what makes a task."""
+    frame = sys._getframe(3)
+    for _ in range(6):
+        if frame is None:
+            return None
+        if frame.f_code in _AS_COMPLETED:
+            values = frame.f_locals
+            return values.get("fs", values.get("aws"))
+        frame = frame.f_back
+    return None
+
+
+def _in_order(given: object, coro: AnyCoroutine) -> Sequence[Any]:
+    """The coroutines in the order in which they were given. Raises UsageError where that is lost."""
+    if isinstance(given, (list, tuple)):
+        return [each for each in given if asyncio.iscoroutine(each)]
+    raise UsageError(
+        f"`asyncio.as_completed` was given {type(given).__name__} of coroutines, {_name_of(coro)} for one, and goes "
+        "through them in an order that is another one in every process.",
+        "Give it a list, or tasks: `[asyncio.create_task(…) for …]`.",
+    )
+
+
+def _site() -> tuple[str, int] | None:
+    """The line of the user's that is making a task of a single call."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("asyncio", "limpet"):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def _is_call(coro: AnyCoroutine) -> bool:
@@ -75,7 +164,7 @@ def _name_of(coro: AnyCoroutine) -> str:
     return name.rpartition("<locals>.")[2]
 
 
-def _keep_track(task: asyncio.Future[Any], scope: Scope) -> None:
+def _keep_track(task: asyncio.Future[Any], scope: Scope, context: Context) -> None:
     """Count the task among what is under way, and know it as long as it is: a run that is stopped cancels it."""
     writer, tasks = scope.live.writer, scope.live.stopper.tasks
     writer.crowd += 1
@@ -85,21 +174,26 @@ def _keep_track(task: asyncio.Future[Any], scope: Scope) -> None:
         writer.crowd -= 1
         tasks.pop(task, None)
 
-    task.add_done_callback(ended)
+    task.add_done_callback(ended, context=context)
 
 
 _factories: WeakKeyDictionary[asyncio.AbstractEventLoop, _Factory] = WeakKeyDictionary()
 
 
 @contextmanager
-def branching(loop: asyncio.AbstractEventLoop) -> Generator[None]:
-    """Give every task that is created inside a scope a branch of its own, as long as this lasts."""
+def branching(live: LiveState) -> Generator[None]:
+    """Give every task that is created inside a scope a branch of its own, and the code its order, as long as this
+    lasts."""
+    loop = live.loop
+    assert loop is not None
     factory = _factories.get(loop)
     if factory is None:
         factory = _factories[loop] = _Factory(loop)
         loop.set_task_factory(factory)
+        factory.hooks.install()
         sys.set_asyncgen_hooks(firstiter=factory.opened)
     factory.users += 1
+    live.hooks = factory.hooks
     try:
         yield
     finally:
@@ -108,5 +202,6 @@ def branching(loop: asyncio.AbstractEventLoop) -> Generator[None]:
             del _factories[loop]
             if loop.get_task_factory() is factory:
                 loop.set_task_factory(factory.before)
+            factory.hooks.uninstall()
             if sys.get_asyncgen_hooks().firstiter == factory.opened:
-                sys.set_asyncgen_hooks(firstiter=factory.hooks.firstiter)
+                sys.set_asyncgen_hooks(firstiter=factory.generators.firstiter)

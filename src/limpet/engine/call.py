@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from limpet.model import RetryConfig
+from limpet.model import ExecutionStatus, RetryConfig
 
 if TYPE_CHECKING:
     from limpet.engine.actors import Actor
+    from limpet.engine.order import Turn
 
 
 class Call:
@@ -29,6 +30,10 @@ class Call:
     execution_time = 0.0
     is_replayed = False
     drift: str | None = None
+    turn: Turn | None = None
+    """Its place in the order, once its outcome is handed to the writer."""
+    news: tuple[ExecutionStatus, dict[str, Any]] | None = None
+    """What observers are told once the outcome is given."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ async def check_run(writer: Writer, run: Run, header: StateHeader, history: Hist
     args = (*run.args, None, live.facade) if isinstance(run.actor, HandlerActor) else run.args
     call = Call(run.actor, live.top.take(run.actor.label), args, run.kwargs, run.args)
     try:
-        with branching(loop):
+        with branching(live):
             await perform_call(live.top, call)
     except (NotRecorded, ValueNotStorable):
         pass  # The report has it.

@@ -33,13 +33,19 @@ def changed(live: LiveState, call: Call, record: EventRecord, encoded: bytes) ->
     return drift(record, call.actor.version, b"" if is_same else fingerprint(encoded))
 
 
-def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> None:
-    """Tell what drifted of a call that is given its recorded outcome. Raises Drift where that is an error."""
+def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, moved: str | None = None) -> None:
+    """Tell what drifted of a call that is given its recorded outcome. Raises Drift where that is an error.
+
+    ``moved`` says why it could not be given in its recorded place.
+    """
     found = [changed(scope.live, call, record, encoded)]
-    if is_moved(record, scope.reached):
-        found.append("it is now called behind what was recorded after it")
-    if record.is_alone:
-        scope.reached = record.order
+    if scope.event.order is None:
+        if is_moved(record, scope.reached):
+            moved = "it is now called behind what was recorded after it"
+        if record.is_alone:
+            scope.reached = record.order
+    if scope.event.tried_again is None:
+        found.append(moved)
     what = " and ".join(each for each in found if each)
     if what:
         _tell(scope.live, call, what, "gave the recorded result at")
@@ -52,12 +58,18 @@ def check_going_on(live: LiveState, call: Call, record: EventRecord, encoded: by
         _tell(live, call, what, "went on inside")
 
 
-def check_new(scope: Scope, call: Call) -> None:
+def check_new(scope: Scope, call: Call, instead: str | None = None) -> None:
     """Tell that a call has no record although later ones of its scope have; once for each scope.
 
-    Raises Drift where that is an error.
+    ``instead`` says in whose place it is made. Raises Drift where that is an error.
     """
     live = scope.live
+    if scope.event.order is not None:
+        if instead is not None and not scope.event.has_new:
+            scope.event.has_new = scope.event.is_mixed = True
+            if scope.event.tried_again is None:
+                _tell(live, call, instead, "executes")
+        return
     if live.loaded <= 1 or scope.has_new:
         return
     scope.has_new = True

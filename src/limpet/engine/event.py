@@ -11,7 +11,7 @@ import msgspec
 from limpet.engine.actors import Actor, HandlerActor, check_limits
 from limpet.engine.call import Call
 from limpet.engine.opening import is_rolled_back
-from limpet.engine.perform import perform_call
+from limpet.engine.perform import perform_call, perform_keyed
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.state import ExecutionState
 from limpet.engine.stoppable import stoppable
@@ -65,13 +65,15 @@ class ExecutionEvent:
             args: tuple[Any, ...] = (value, extra_context, execution_state)
         else:
             args = (value,)
-        path = scope.take(label(self.actor.name, self.tag) if self.tag else self.actor.label)
+        named = label(self.actor.name, self.tag) if self.tag else self.actor.label
+        path = scope.take_keyed(named) if self.tag else scope.take(named)
         call = Call(self.actor, path, args, {}, (value,))
         call.retry_config = self.retry_config
         self.address = call.address
         if live.rehearsal is not None:
             live.rehearsal.note_site(call.address)
-        return self._perform(scope, call)
+        performed = self._perform(scope, call)
+        return perform_keyed(scope, named, performed) if self.tag else performed
 
     async def _perform(self, scope: Scope, call: Call) -> ExecutionResult:
         live = scope.live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from limpet.engine.scope import Scope, current_scope
@@ -21,6 +22,7 @@ async def run_handler(child: Scope, call: Call) -> Any:
         live.agents_under_way += 1
         if live.is_stopping:
             live.stopper.look()
+    child.task = asyncio.current_task()
     token = current_scope.set(child)
     try:
         if actor.preconditions:
@@ -37,7 +39,9 @@ async def run_handler(child: Scope, call: Call) -> Any:
         if actor.is_agent:
             live.agents_under_way -= 1
         child.is_closed = True
-        child.call = None
+        child.call = child.task = None
+        if child.order is not None:
+            child.order.close()
         try:  # noqa: SIM105 - suppress() would cost more than the rest of this function
             current_scope.reset(token)
         except ValueError:

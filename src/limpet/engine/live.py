@@ -24,6 +24,7 @@ from limpet.engine.validation import ValidationReport
 from limpet.engine.watching import Watch
 from limpet.engine.writer import Writer
 from limpet.journal.history import History
+from limpet.journal.order import RecordedOrder
 from limpet.journal.tally import Tally
 from limpet.journal.waits import noted_in, open_waits, waiting_of
 from limpet.model import (
@@ -41,6 +42,7 @@ from limpet.model import (
 from limpet.model.waits import Question
 
 if TYPE_CHECKING:
+    from limpet.engine.loops import Hooks
     from limpet.engine.waits import Waits
 
 PATIENCE_S = 30.0
@@ -99,6 +101,14 @@ class LiveState(Recording):
         self.is_stored = is_stored
         """Whether the state is known to be in the backend."""
         self.turn_began = 0.0
+        self.root: asyncio.Task[Any] | None = None
+        """The task that awaits the run; None in the explicit form."""
+        self.hooks: Hooks | None = None
+        """The loop of the run, as its code sees it."""
+        self._cancelling = 0
+        self.is_left = False
+        """Whether whoever awaits the run has cancelled it: what is cancelled from then on is not the code's doing."""
+        self._recorded_order: RecordedOrder | None = None
         self.resume_from_address: str | None = None
         """Where the run is to be run on from, until that call is reached."""
         self.repeats_once = False
@@ -156,6 +166,21 @@ class LiveState(Recording):
             self.saver.begin(link)
         if self.tally is not None:
             self.tally = Tally(self.tally.budget, history.records)
+
+    @property
+    def recorded_order(self) -> RecordedOrder:
+        """The order in which the code was given its results, as far as it is recorded."""
+        if self._recorded_order is None or self._recorded_order.history is not self.history:
+            self._recorded_order = RecordedOrder(self.history)
+        return self._recorded_order
+
+    def note_cancelling(self, *, before: bool) -> None:
+        """Look who cancels the task of the run: its own code, if it happens during one of its callbacks."""
+        assert self.root is not None
+        cancelling = self.root.cancelling()
+        if cancelling != self._cancelling:
+            self.is_left = self.is_left or (before and cancelling > self._cancelling)
+            self._cancelling = cancelling
 
     def metadata_with_saved(self) -> StateMetadata:
         """The metadata of the state, with what it waits for, and what replay has saved by now."""

@@ -8,7 +8,7 @@ to the caller only after it is durable. What follows an attempt without a result
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.artifacts.stored_values import Encoded, Pending
@@ -28,8 +28,10 @@ from limpet.engine.handlers import run_handler
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
+from limpet.engine.order import Given, Order
+from limpet.engine.outcomes import in_scope, order_in, require_open, settled
 from limpet.engine.rehearse import rehearse_agent
-from limpet.engine.scope import Scope, Start
+from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.time_limits import run_limited
 from limpet.engine.undo_names import name_of_undo
@@ -37,7 +39,6 @@ from limpet.engine.waiting import perform_wait
 from limpet.errors import LimpetError
 from limpet.journal.replay import Decision, decide
 from limpet.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
-from limpet.model.records import ALONE
 
 if TYPE_CHECKING:
     from limpet.engine.actors import Actor
@@ -54,8 +55,8 @@ async def perform(
 ) -> Any:
     """Give the result of a call, recorded or new; raise what it failed of.
 
-    A recorded result whose input and actor are unchanged is what a resumed run meets by the thousand. It is given here,
-    by the shortest way; everything else takes the long one.
+    A recorded result that is the next one, and whose input and actor are unchanged, is what a resumed run meets by the
+    thousand. It is given here, by the shortest way; everything else takes the long one.
     """
     live = scope.live
     record = live.history.latest.get(path + actor.suffix)
@@ -66,45 +67,64 @@ async def perform(
         and record.version == actor.version
         and not record.artifacts
         and not actor.secret_parameters
+        and (order := scope.event.order or order_in(scope)) is not None
+        and order.next == record.seq
+        and not (order.ready or order.making or order.queue)
         and record.input == values.encode_arguments(actor.input_of(args, kwargs) if kwargs else list(args))
     ):
         assert record.result is not None, "a completed event has a result"
-        order = record.seq - record.behind
-        if live.rehearsal is not None:
-            if live.rehearsal.reuse(scope, record):
-                return values.decode(record.result)
-        # A call that was made by itself is held to the order in which it was recorded.
-        elif record.beside not in ALONE or order > scope.reached:
-            if record.beside in ALONE:
-                scope.reached = order
-            live.given += 1
-            if record.details is not None:
-                live.saved.note(record.details)
+        if live.rehearsal is None or live.rehearsal.reuse(scope, record):
+            order.advance(record)
+            if live.rehearsal is None:
+                live.given += 1
+                if record.details is not None:
+                    live.saved.note(record.details)
             return values.decode(record.result)
     return await perform_call(scope, Call(actor, path, args, kwargs, args))
+
+
+async def perform_keyed(scope: Scope, label: str, call: Coroutine[Any, Any, Any]) -> Any:
+    """Perform a call that has a key, which is in use until it has ended."""
+    try:
+        return await call
+    finally:
+        scope.release_key(label)
 
 
 async def perform_call(scope: Scope, call: Call) -> Any:
     """As ``perform``, for a call that is to tell what became of it."""
     live = scope.live
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
+        if (order := order_in(scope)) is not None:
+            order.is_foreign = True
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), live.loop))
+    # What is done here belongs to the engine: its timers and tasks have no place in the order of the code.
+    token = current_scope.set(None)
+    try:
+        return await _perform(scope, call)
+    finally:
+        try:  # noqa: SIM105 - suppress() costs more
+            current_scope.reset(token)
+        except ValueError:
+            pass  # The coroutine is being closed from outside its context, in which nothing goes on.
+
+
+async def _perform(scope: Scope, call: Call) -> Any:
+    live = scope.live
     if live.has_cut_off and scope.is_given_up:
         raise Stopped
     if live.is_stopping:
         await live.stopper.meet(scope)
-    live.under_way += 1
-    try:
-        given = call.actor.input_of(call.inputs, call.kwargs)
-        encoded, pending = live.stored.encode_small(given), ()
-        if encoded is None or SECRET_MARK in encoded:
-            encoded, pending = await _encode_input(live, call, given)
-        if call.address == live.resume_from_address:
-            live.resume_from_address = None
-        record = live.history.latest.get(call.address)
-        execute = perform_wait if call.actor.is_wait else _execute
-        if record is None and live.mode is ReplayMode.NORMAL:
-            return await execute(scope, call, encoded, pending, None)
+    given = call.actor.input_of(call.inputs, call.kwargs)
+    encoded, pending = live.stored.encode_small(given), ()
+    if encoded is None or SECRET_MARK in encoded:
+        encoded, pending = await _encode_input(live, call, given)
+    if call.address == live.resume_from_address:
+        live.resume_from_address = None
+    record = live.history.latest.get(call.address)
+    order = scope.event.order or order_in(scope)
+    drift: str | None = None
+    if record is not None or live.mode is not ReplayMode.NORMAL:
         decision = decide(
             live.mode,
             None if record is None else record.status,
@@ -114,19 +134,97 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if decision is Decision.SKIP:
             assert record is not None, "only what is recorded is skipped"
             if record.status is _COMPLETED or can_be_raised(record):
-                return await _replay(scope, call, record, encoded)
-        elif decision is Decision.COMPARE:
-            return await compare(scope, call, record, encoded)
-        elif decision is Decision.ENTER:
+                return await _replay(scope, call, record, encoded, order)
+        elif decision is Decision.COMPARE or decision is Decision.ENTER:
+            return await _run_again(scope, call, record, encoded, decision)
+        if order is not None and record is not None and record.status is ExecutionStatus.CANCELLED:
+            # It was cancelled by the code, which is to do so again; else it is executed.
+            try:
+                drift = (await in_scope(scope, order.recorded(record))).drift
+            except asyncio.CancelledError as error:
+                mark_failed(scope, call.address, error)
+                raise
+    if order is not None and order.is_replaying:
+        drift = (await _begun(scope, call, encoded, order)).drift or drift
+        scope.is_mixed = True  # Its start is recorded behind those of calls that the code makes later.
+    if live.rehearsal is not None:
+        raise await live.rehearsal.missing(scope, call)
+    return await _perform_live(scope, call, (encoded, pending), record, drift)
+
+
+async def _perform_live(
+    scope: Scope, call: Call, encoded: Encoded, record: EventRecord | None, drift: str | None
+) -> Any:
+    """Execute a call, and give its outcome in its place in the order."""
+    live, order = scope.live, scope.event.order
+    execute = perform_wait if call.actor.is_wait else _execute
+    live.under_way += 1
+    try:
+        if order is not None:
+            order.executing += 1
+        try:
+            return await execute(scope, call, *encoded, record, drift)
+        finally:
+            if order is not None:
+                order.executing -= 1
+            await _give(scope, call)
+    finally:
+        _leave(live)
+
+
+def _leave(live: LiveState) -> None:
+    live.under_way -= 1
+    if live.is_stopping:
+        live.stopper.look()
+
+
+async def _give(scope: Scope, call: Call) -> None:
+    """Let the outcome of a call be given: it is durable, everything before it was given, and the code has come to rest."""
+    turn, live = call.turn, scope.live
+    if turn is not None:
+        call.turn = None
+        await in_scope(scope, turn.order.hand_over(turn))
+    if call.news is not None and live.bus.is_heard:
+        status, told = call.news
+        tell(live, call, status, **told)
+        if not live.is_stopping:
+            live.bus.give_a_moment()
+
+
+async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Given:
+    """Wait until a call that has no recorded outcome may begin. One that is cancelled meanwhile was never begun."""
+    try:
+        return await in_scope(scope, order.begin())
+    except asyncio.CancelledError:
+        live = scope.live
+        if not live.is_left and not live.is_stopping and live.can_be_left and live.lease is not None:
+            at, number = live.clock.now(), live.next_order()
+            start = Start(call.address, at, number, call.actor.version, b"", encoded)
+            durable = live.write_outcome(scope, start, ExecutionStatus.CANCELLED, at, 0.0)
+            call.turn = order.enqueue(durable)
+            await _give(scope, call)
+        raise
+
+
+async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encoded: bytes, decision: Decision) -> Any:
+    """Run the code of a call that is validated or rehearsed, and give its outcome in its recorded place."""
+    live, order = scope.live, scope.event.order
+    live.under_way += 1
+    try:
+        if order is not None:
+            order.executing += 1
+        try:
+            if decision is Decision.COMPARE:
+                return await compare(scope, call, record, encoded)
             assert record is not None, "only an agent that is recorded has something inside"
             return await rehearse_agent(scope, call, record, encoded)
-        if live.rehearsal is not None:
-            raise await live.rehearsal.missing(scope, call)
-        return await execute(scope, call, encoded, pending, record)
+        finally:
+            if order is not None:
+                order.executing -= 1
+                if record is not None and not order.is_open_for(record):
+                    await in_scope(scope, order.recorded(record))
     finally:
-        live.under_way -= 1
-        if live.is_stopping:
-            live.stopper.look()
+        _leave(live)
 
 
 async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
@@ -146,7 +244,12 @@ async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
 
 
 async def _execute(
-    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
+    scope: Scope,
+    call: Call,
+    encoded: bytes,
+    pending: Sequence[Pending],
+    record: EventRecord | None,
+    drift: str | None,
 ) -> Any:
     live, actor, clock = scope.live, call.actor, scope.live.clock
     had_inside = record is not None and call.address in live.history.started
@@ -159,7 +262,10 @@ async def _execute(
     named = await live.put_artifacts(pending) if pending else ()
     child, start = _begin(scope, call, encoded, named, record)
     if record is None:
-        check_new(scope, call)
+        check_new(scope, call, drift)
+    order = scope.event.order
+    if order is not None and order.must_record_timers and (durable := live.write_timers(scope)) is not None:
+        await durable
     if actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
         await durable
     if live.bus.is_heard:
@@ -171,6 +277,7 @@ async def _execute(
             result = await (run_limited(child, call) if is_limited else run_handler(child, call))
             if live.is_stopping or live.has_cut_off:
                 _require_wanted(scope)
+            require_open(scope, call)
             if had_inside and call.attempt == 1:
                 check_ended(child, call)
             encoded_result, produced = None if actor.is_artifact else live.stored.encode_small(result), ()
@@ -183,8 +290,9 @@ async def _execute(
                 raise
             if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
                 # Whatever code makes of its cancellation, the call has not failed.
-                await cut_off(scope, call, start, clock.elapsed() - began)
+                await cut_off(scope, call, start, error, clock.elapsed() - began)
                 raise Stopped from error
+            require_open(scope, call)
             again = await try_again(scope, child, call, start, error, clock.elapsed() - began)
             if again is None:
                 await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
@@ -193,9 +301,8 @@ async def _execute(
             if live.is_guarded:
                 await require_allowed(scope, call, encoded)
             began = clock.elapsed()
-        except asyncio.CancelledError:
-            # A call that was cut off has no outcome: it is executed again when it is reached again.
-            await cut_off(scope, call, start, clock.elapsed() - began)
+        except asyncio.CancelledError as error:
+            await cut_off(scope, call, start, error, clock.elapsed() - began)
             raise
     call.execution_time = clock.elapsed() - began
     at = clock.now()
@@ -204,15 +311,12 @@ async def _execute(
         artifacts=results,
         update=_closing(live, at, StateStatus.COMPLETED) if call.closes else None,
         details=details_of(call, start, result) if actor.has_details else None,
+        inside=child,
     )
-    if durable is not None:
-        await durable
-    elif at - live.turn_began > LONGEST_TURN_S:
+    is_long = durable is None and at - live.turn_began > LONGEST_TURN_S
+    if is_long:
         live.turn_began = at
-        await asyncio.sleep(0)
-    if live.bus.is_heard:
-        tell(live, call, _COMPLETED, execution_time=call.execution_time)
-        live.bus.give_a_moment()
+    await settled(scope, call, durable, _COMPLETED, pauses=is_long, execution_time=call.execution_time)
     return result
 
 
@@ -226,9 +330,9 @@ async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) 
     if record.status is not _FAILED:
         check_going_on(live, call, record, encoded)
     if record.status in (_FAILED, ExecutionStatus.CANCELLED) and (
-        scope.tried_again is None or record.order < scope.tried_again
+        scope.event.tried_again is None or record.order < scope.event.tried_again
     ):
-        scope.tried_again = record.order
+        scope.event.tried_again = record.order
     if live.lease is None:
         take_lease(live)
     call.key = recorded_key(record)
@@ -277,6 +381,10 @@ def _begin(
     if actor.gate:
         start = start._replace(is_gate=True)
     child = scope.inside(call.path) if call.attempt == 1 else inside_of_attempt(scope, call)
+    if record is None:
+        child.expects = 0
+    elif record.seq == 1:
+        child.expects = 2
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
     return child, start
@@ -309,30 +417,34 @@ async def _settle_failure(
         causes=causes,
         update=_closing(live, at, StateStatus.FAILED) if call.closes else None,
         details=details_of_failure(call, start),
+        inside=child,
     )
-    if durable is not None:
-        await durable
-    if live.bus.is_heard:
-        tell(live, call, _FAILED, execution_time=duration_s, original_error=f"{failure.type_name}: {failure.message}")
-        live.bus.give_a_moment()
+    said = f"{failure.type_name}: {failure.message}"
+    await settled(scope, call, durable, _FAILED, execution_time=duration_s, original_error=said)
 
 
-async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes) -> Any:
+async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes, order: Order | None) -> Any:
     live = scope.live
     call.is_replayed = True
+    result, drift = None, None
+    if live.rehearsal is not None:
+        live.rehearsal.given(scope, call, record, encoded)
+    if record.artifacts and record.result is not None:
+        # Before its turn: between that and its return nothing may be awaited.
+        result = await live.stored.decode_record(record.result, record.artifacts)
+    if order is not None and not order.is_open_for(record):
+        drift = (await in_scope(scope, order.recorded(record))).drift
     if live.rehearsal is None:
-        check_given(scope, call, record, encoded)
+        check_given(scope, call, record, encoded, drift)
         live.given += 1
         if record.details is not None:
             live.saved.note(record.details)
-    else:
-        live.rehearsal.given(scope, call, record, encoded)
     if live.mode is ReplayMode.REPUBLISH_ALL and live.bus.is_heard:
         tell(live, call, ExecutionStatus.RECOVERED, is_replayed=True, execution_time=record.duration_s)
         live.bus.give_a_moment()
     if record.status is _COMPLETED:
         assert record.result is not None
-        return await live.stored.decode_record(record.result, record.artifacts)
+        return result if record.artifacts else values.decode(record.result)
     error = recorded_error(record)
     mark_failed(scope, call.address, error)
     raise error

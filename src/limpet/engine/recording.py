@@ -49,6 +49,7 @@ from limpet.model import (
     StateHeader,
     StateStatus,
     StorageRecord,
+    TimerRecord,
 )
 
 PROGRESS_S = 1.0
@@ -146,12 +147,20 @@ class Recording:
         artifacts: tuple[str, ...] = (),
         update: StateUpdate | None = None,
         details: Details | None = None,
+        inside: Scope | None = None,
     ) -> asyncio.Future[None] | None:
-        """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
+        """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future.
+
+        ``inside`` is the inside of the call: timers that fired there last are recorded where anything of it is.
+        """
         with self._lock:
             bodies: list[bytes] = []
             if scope.event.pending_start is not None:
                 self._frame_starts(scope, bodies)
+            if scope.event.order is not None and scope.event.order.fired:
+                self._frame_timers(scope, bodies)
+            if inside is not None and inside.order is not None and inside.pending_start is None:
+                self._frame_timers(inside, bodies)
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = self.history.position + 1
             behind = seq - order
@@ -204,12 +213,33 @@ class Recording:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
         with self._lock:
             bodies: list[bytes] = []
+            if child.parent is not None:
+                self._frame_timers(child.parent, bodies)
             self._frame_starts(child, bodies)
-            if self.saver is not None:
-                self.saver.hold(bodies)
-                saved = self.saver.save(self._append(self.saver.take_held(), None), is_needed=True)
-                return None if saved is None else asyncio.wrap_future(saved)
-            return self._write(self._append(bodies, None))
+            return self._save_now(bodies)
+
+    def write_timers(self, scope: Scope) -> asyncio.Future[None] | None:
+        """Record the timers that fired in the code around a scope. None: durable now; else await the future."""
+        with self._lock:
+            bodies: list[bytes] = []
+            self._frame_starts(scope, bodies)
+            self._frame_timers(scope, bodies)
+            return self._save_now(bodies)
+
+    def _save_now(self, bodies: list[bytes]) -> asyncio.Future[None] | None:
+        if self.saver is not None:
+            self.saver.hold(bodies)
+            saved = self.saver.save(self._append(self.saver.take_held(), None), is_needed=True)
+            return None if saved is None else asyncio.wrap_future(saved)
+        return self._write(self._append(bodies, None))
+
+    def _frame_timers(self, scope: Scope, bodies: list[bytes]) -> None:
+        order = scope.event.order
+        if order is None or not order.fired:
+            return
+        seq, path = self.history.position + 1, scope.event.prefix.removesuffix("::")
+        newest = self.history.next_order - 1
+        self._frame(TimerRecord(seq, self.clock.now(), path, order.take_fired(), seq - newest), bodies)
 
     async def put_artifacts(self, pending: Sequence[Pending]) -> tuple[str, ...]:
         """Store what a record is going to name, and give the ids. It must be durable before the record is written."""

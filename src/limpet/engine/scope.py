@@ -7,8 +7,9 @@ concurrently therefore needs a scope of its own, and gets one where its task is 
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import UsageError
 from limpet.model.records import Details
@@ -16,6 +17,7 @@ from limpet.model.records import Details
 if TYPE_CHECKING:
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
+    from limpet.engine.order import Order
 
 
 class Start(NamedTuple):
@@ -44,16 +46,21 @@ class Scope:
         "counts",
         "depth",
         "event",
+        "expects",
         "failed",
         "has_new",
         "is_closed",
         "is_cut_off",
+        "is_ended",
         "is_mixed",
+        "keyed",
         "live",
+        "order",
         "parent",
         "pending_start",
         "prefix",
         "reached",
+        "task",
         "tried_again",
     )
 
@@ -75,6 +82,17 @@ class Scope:
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
         self.counts: dict[str, int] = {}
+        self.keyed: dict[str, Scope] | None = None
+        """Of an event, by the label of each call with a key that is under way inside it: the branch that made it."""
+        self.order: Order | None = None
+        """Of an event: the order in which its code is given its results, from the first time that it matters."""
+        self.expects = -1
+        """Of an event: the number of the recorded outcome that its code is given first, where that is certain; 0: it
+        has none."""
+        self.task: asyncio.Task[Any] | None = None
+        """Of an event: the task that its handler runs in."""
+        self.is_ended = False
+        """Whether the engine ends what goes on here: what is cancelled by that was not cancelled by the code."""
         self.failed: list[str] | None = None
         """The addresses of calls made here, and in branches of this, that failed."""
         self.pending_start: Start | None = None
@@ -88,14 +106,44 @@ class Scope:
     def take(self, label: str) -> str:
         """The path of a call that is being made here: its label, numbered from the second one on."""
         if self.event.is_closed:
-            raise UsageError(
-                f"{label!r} was called inside {self.event.prefix.removesuffix('::')!r} after that call had ended.",
-                "Await every call and every task before the enclosing actor returns.",
-            )
+            self._refuse(label)
         counts = self.counts
         number = counts.get(label, 0) + 1
         counts[label] = number
         return self.prefix + label if number == 1 else f"{self.prefix}{label}#{number}"
+
+    def take_keyed(self, label: str) -> str:
+        """The path of a call with a key: the same in the enclosing event, whatever task makes it.
+
+        Raises UsageError where another branch makes the same call at the same time, as no order tells the two apart.
+        """
+        event = self.event
+        if event.is_closed:
+            self._refuse(label)
+        if event.keyed is None:
+            event.keyed = {}
+        elif event.keyed.get(label, self) is not self:
+            raise UsageError(
+                f"Two branches of {event.prefix.removesuffix('::')!r} call {label!r} at the same time, and a key stands "
+                "for one call.",
+                "Give each call a key of its own, or make the calls one after the other.",
+            )
+        event.keyed[label] = self
+        number = event.counts.get(label, 0) + 1
+        event.counts[label] = number
+        return event.prefix + label if number == 1 else f"{event.prefix}{label}#{number}"
+
+    def release_key(self, label: str) -> None:
+        """A call with a key has ended: any branch may make it again."""
+        keyed = self.event.keyed
+        if keyed is not None and keyed.get(label) is self:
+            del keyed[label]
+
+    def _refuse(self, label: str) -> None:
+        raise UsageError(
+            f"{label!r} was called inside {self.event.prefix.removesuffix('::')!r} after that call had ended.",
+            "Await every call and every task before the enclosing actor returns.",
+        )
 
     def branch(self, label: str) -> Scope:
         """A scope for code that runs concurrently with what goes on here."""
@@ -120,6 +168,14 @@ class Scope:
     def cut_off(self) -> None:
         """Give up the call that this is the inside of, although it goes on."""
         self.is_closed = self.is_cut_off = self.live.has_cut_off = True
+
+    @property
+    def is_being_ended(self) -> bool:
+        """Whether the engine ends what goes on here, or in anything that encloses it."""
+        above: Scope | None = self
+        while above is not None and not above.is_ended:
+            above = above.parent
+        return above is not None
 
     @property
     def is_given_up(self) -> bool:

@@ -25,7 +25,8 @@ async def stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: 
         assert live.stopper.error is not None
         raise live.stopper.error
     try:
-        with branching(live.loop), live.watch.watching(), live.stopper.rooted():
+        with branching(live), live.watch.watching(), live.stopper.rooted():
+            live.root = asyncio.current_task() if is_run else None
             result = await work
         if not live.is_stopping or live.has_ended:
             return result

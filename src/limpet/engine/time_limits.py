@@ -52,6 +52,7 @@ async def run_limited(child: Scope, call: Call) -> Any:
 
 async def _end(task: asyncio.Task[Any], child: Scope, call: Call) -> None:
     """Cancel a handler and wait a little for its end; one that goes on is cut off."""
+    child.is_ended = True
     task.cancel()
     _, left = await asyncio.wait((task,), timeout=GRACE_S)
     await end_tasks(child.live, child)

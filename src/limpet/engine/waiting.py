@@ -15,6 +15,7 @@ from limpet.engine.failures import failure_of, mark_failed
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
+from limpet.engine.outcomes import require_open, settled
 from limpet.engine.scope import Scope, Start
 from limpet.engine.waits import Arrived, waits_of
 from limpet.journal.waits import noted_in, open_waits, waiting_of
@@ -54,7 +55,12 @@ class Awaited:
 
 
 async def perform_wait(
-    scope: Scope, call: Call, encoded: bytes, pending: Sequence[Pending], record: EventRecord | None
+    scope: Scope,
+    call: Call,
+    encoded: bytes,
+    pending: Sequence[Pending],
+    record: EventRecord | None,
+    drift: str | None,
 ) -> Any:
     """Give what was waited for; raise why it did not come."""
     live = scope.live
@@ -62,7 +68,7 @@ async def perform_wait(
     if live.lease is None:
         take_lease(live)
     if record is None:
-        check_new(scope, call)
+        check_new(scope, call, drift)
     else:
         _go_on(scope, call, encoded, record)
     if record is None or record.status is not ExecutionStatus.AWAITING or changed(live, call, record, encoded):
@@ -77,7 +83,8 @@ async def perform_wait(
             noticed = waits.noticed
             end = await _end_now(live, record, awaited)
     except asyncio.CancelledError:
-        if not live.is_stopping and live.lease is not None and live.can_be_left:
+        is_by_code = not (live.is_stopping or live.is_left or scope.is_being_ended or scope.event.is_closed)
+        if is_by_code and live.lease is not None and live.can_be_left:
             # The code waits for it no longer, and so nobody need answer.
             await _write(scope, call, record, ExecutionStatus.CANCELLED, details=None)
         raise
@@ -160,6 +167,7 @@ async def _write(
     error: Exception | None = None,
 ) -> None:
     live = scope.live
+    require_open(scope, call)
     now = live.clock.now()
     call.execution_time = max(0.0, now - record.at)
     start = Start(record.address, record.at, record.order, None, record.fingerprint, record.input, record.artifacts)
@@ -171,11 +179,7 @@ async def _write(
         details=details,
         update=_without(live, record, now),
     )
-    if durable is not None:
-        await durable
-    if live.bus.is_heard:
-        tell(live, call, status, execution_time=call.execution_time)
-        live.bus.give_a_moment()
+    await settled(scope, call, durable, status, execution_time=call.execution_time)
 
 
 def _without(live: LiveState, record: EventRecord, now: float) -> StateUpdate | None:

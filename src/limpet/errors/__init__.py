@@ -91,6 +91,7 @@ from limpet.errors.events import (
 from limpet.errors.replay import (
     Drift,
     DriftWarning,
+    LateCallWarning,
     NotRecorded,
     OutcomeUnknown,
     ReplayError,
@@ -167,6 +168,7 @@ __all__ = [
     "InvalidMetadata",
     "InvalidStateId",
     "InvalidStoreUrl",
+    "LateCallWarning",
     "LeaseHeld",
     "LeaseLost",
     "LimpetError",

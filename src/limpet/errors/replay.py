@@ -89,3 +89,7 @@ class SecretNeeded(ReplayError):
 
 class DriftWarning(UserWarning):
     """The code no longer fits what is recorded: an input or a version changed, or a call came, went or moved."""
+
+
+class LateCallWarning(UserWarning):
+    """A call ended after the actor that made it, so its outcome was not recorded."""

@@ -33,6 +33,7 @@ from limpet.model import (
     Record,
     StorageRecord,
     TimelineRecord,
+    TimerRecord,
 )
 
 _STARTED = ExecutionStatus.STARTED
@@ -79,7 +80,7 @@ def reads_the_same(before: History, after: History) -> bool:
 
 def _in_place_of(record: Record, why: DropReason, began: int) -> DroppedRecord:
     # A checkpoint has no start, and is told by its number alone.
-    behind = record.behind if isinstance(record, EventRecord | StorageRecord) else record.seq
+    behind = record.behind if isinstance(record, EventRecord | StorageRecord | TimerRecord) else record.seq
     return DroppedRecord(record.seq, why, began, behind, counted_usage(record))
 
 

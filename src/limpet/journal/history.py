@@ -43,6 +43,7 @@ from limpet.model import (
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
+_CANCELLED = ExecutionStatus.CANCELLED
 _STARTED = ExecutionStatus.STARTED
 _RETRYING = ExecutionStatus.RETRYING
 
@@ -298,7 +299,7 @@ class History:
         while to_look_at:
             failed = to_look_at.pop()
             record = entered_again.get(failed) or self.latest.get(failed)
-            if record is not None and record.status is _FAILED:
+            if record is not None and (record.status is _FAILED or record.status is _CANCELLED):
                 self.to_retry.add(failed)
                 to_look_at += (cause for cause in record.causes if cause not in seen)
                 seen.update(record.causes)

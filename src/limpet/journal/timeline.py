@@ -27,6 +27,7 @@ from limpet.model import (
     StorageRecord,
     Timeline,
     TimelineRecord,
+    TimerRecord,
 )
 
 _STARTED = ExecutionStatus.STARTED
@@ -62,7 +63,7 @@ class Sieve:
             return Verdict.DROPPED
         if type(record) is EventRecord:
             return self._judge_event(record, part.below)
-        if type(record) is StorageRecord and 0 < part.below <= record.order:
+        if isinstance(record, StorageRecord | TimerRecord) and 0 < part.below <= record.order:
             return Verdict.DROPPED
         if type(record) is TimelineRecord or type(record) is DroppedRecord:
             return Verdict.DROPPED

@@ -31,6 +31,7 @@ from limpet.model.records import (
     Record,
     StorageRecord,
     TimelineRecord,
+    TimerRecord,
     fingerprint,
 )
 from limpet.model.retention import Cleanup, Compacted, Removed, Retention
@@ -132,6 +133,7 @@ __all__ = [
     "StorageRecord",
     "Timeline",
     "TimelineRecord",
+    "TimerRecord",
     "Totals",
     "Usage",
     "UsageTotals",

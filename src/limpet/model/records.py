@@ -222,7 +222,30 @@ class DroppedRecord(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=Fals
         return self.seq - self.behind
 
 
-Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord | DroppedRecord
+class TimerRecord(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """Timers of the code inside one call that fired here, between the outcomes that the journal has before and behind.
+
+    Timers are numbered in the order in which the code sets them. A job of an executor counts as one: it ends as a timer
+    fires.
+    """
+
+    seq: int
+    at: float
+    """When this was recorded, in seconds since 1970 UTC."""
+    path: str
+    """The path of the call: its address without its type."""
+    numbers: tuple[int, ...]
+    """The timers, in the order in which they fired."""
+    behind: int = 0
+    """How far the newest start lies behind ``seq``."""
+
+    @property
+    def order(self) -> int:
+        """The how-manieth start in its state was the newest when the timers fired."""
+        return self.seq - self.behind
+
+
+Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord | DroppedRecord | TimerRecord
 """What is stored."""
 
 

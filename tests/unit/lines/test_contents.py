@@ -254,7 +254,7 @@ def test_a_frame_of_which_a_byte_is_changed_comes_back_exactly(record: Record, d
 
 def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
     """What a line leaves out is read as this. Change nothing here; only add a field that is new at the end."""
-    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5} == {
+    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "timer": 5} == {
         kind: layout.count for kind, layout in _BY_KIND.items()
     }
     expected = {
@@ -271,6 +271,7 @@ def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
         "storage": {"value": None, "artifacts": [], "is_artifact": False, "behind": 0},
         "timeline": {"parts": [], "address": "", "forked_from": ""},
         "dropped": {"timeline": 0, "behind": 0, "usage": None},
+        "timer": {"behind": 0},
     }
     assert expected == {kind: layout.defaults for kind, layout in _BY_KIND.items()}
     assert ("type_name", "message", "traceback", "value") == Failure.__struct_fields__

@@ -1,0 +1,721 @@
+"""The order in which the code inside one call is given its results, live and on replay.
+
+One result is given, everything in the code that can run runs, and then the next is given. Live, that is the order of
+the journal; on replay it is read off the journal, so code that depends on what comes first goes the same way again.
+Timers that fire and calls that the code cancels have their place in that order, too.
+
+"Everything that can run has run" is exact: all callbacks of the loop that belong to the call go through ``ready``
+(``loops.py`` sends them there), and a result is given when that is empty. What asyncio does outside of it, and what
+other calls do, is not held up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from limpet.engine.quiet import can_only_wait
+from limpet.engine.scope import Scope, current_scope
+from limpet.errors import UsageError
+from limpet.model import EventRecord, ExecutionStatus
+
+if TYPE_CHECKING:
+    from limpet.engine.loops import Hooks
+    from limpet.journal.order import Entry
+
+STEPS = 200
+"""After so many callbacks in a row the event loop gets a turn."""
+
+BUSY_STEPS = 1000
+"""After so many callbacks without a pause, and ten more for each task, the code counts as a busy loop: results are given
+in the midst of it."""
+
+MOST_UNRECORDED = 1000
+"""So many timers that fired are remembered of code that has called nothing so far."""
+
+PATIENCE_S = 1.0
+"""How long the next recorded outcome is waited for where code awaits something of which nothing is known."""
+
+_CANCELLED = ExecutionStatus.CANCELLED
+
+
+class Given(msgspec.Struct, frozen=True):
+    """How a call is let go on."""
+
+    drift: str | None = None
+    """What could not be kept of the recorded order."""
+    is_stale: bool = False
+    """Whether a recorded cancellation was not repeated: the call is executed again."""
+
+
+IN_ORDER = Given()
+_LATE = Given("it is now called behind what was recorded after it")
+
+
+class Ready:
+    """A callback of the loop that waits for its turn. It is the handle, too."""
+
+    __slots__ = ("args", "callback", "context", "order")
+
+    def __init__(self, order: Order, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> None:
+        self.order = order
+        self.callback: Callable[..., Any] | None = callback
+        self.args = args
+        self.context = context
+
+    def cancel(self) -> None:
+        if self.callback is not None:
+            self.callback = None
+            self.order.withdraw(self)
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+
+class Timer:
+    """A timer that code inside the call has set, or a job of an executor, which ends as a timer fires."""
+
+    __slots__ = ("_when", "args", "callback", "context", "handle", "is_due", "number", "order")
+
+    is_ready = True
+
+    def __init__(
+        self, order: Order, when: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context
+    ) -> None:
+        self.order = order
+        self.number = order.numbered()
+        self._when = when
+        self.callback: Callable[..., Any] | None = callback
+        self.args = args
+        self.context = context
+        self.handle: Any = None
+        """What the loop gave for it, once it is armed."""
+        self.is_due = False
+
+    def when(self) -> float:
+        return self._when
+
+    def cancel(self) -> None:
+        if self.callback is not None:
+            self.callback = None
+            self.order.withdraw_timer(self)
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+
+class Turn(asyncio.Future[Any]):
+    """What a call waits for until its outcome is given. Who cancels it inside the call only says so: the order says
+    what comes of it."""
+
+    def __init__(self, order: Order, record: EventRecord | None) -> None:
+        super().__init__(loop=order.hooks.loop)
+        self.order = order
+        self.record = record
+        """Its recorded outcome; None: it is live."""
+        self.is_ready = False
+        """Of a live one: whether its outcome is durable."""
+        self.wish: str | None = None
+        self.is_wished = False
+        """Whether the code wants to cancel the call."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if self.done():
+            return False
+        if not self.order.is_own(current_scope.get()):
+            self.order.drop(self)
+            return super().cancel(msg)
+        self.wish, self.is_wished = msg, True
+        self.order.wake()
+        return True
+
+    def give(self, given: Given = IN_ORDER) -> None:
+        """Let the call go on."""
+        if not self.done():
+            self.set_result(given)
+
+    def cut_off(self) -> None:
+        """Let the call be cancelled, as its code wants."""
+        super().cancel(self.wish)
+
+    def committed(self, durable: asyncio.Future[None]) -> None:
+        """Its outcome is durable, or was refused."""
+        if self.done():
+            return
+        error = None if durable.cancelled() else durable.exception()
+        if error is None:
+            self.is_ready = True
+            self.order.go_on()
+        else:
+            self.order.drop(self)
+            self.set_exception(error)
+
+
+class Order:
+    """The inside of one call: its callbacks that can run, and what its code waits for."""
+
+    __slots__ = (
+        "_at",
+        "_entries",
+        "_is_impatient",
+        "_is_pumping",
+        "_is_scheduled",
+        "_late",
+        "_numbers",
+        "_passed",
+        "_patience",
+        "_places",
+        "_scope",
+        "_steps",
+        "_unarmed",
+        "ahead",
+        "deferred",
+        "executing",
+        "fired",
+        "hooks",
+        "is_closed",
+        "is_foreign",
+        "making",
+        "next",
+        "parked",
+        "queue",
+        "ready",
+        "tasks",
+        "timers",
+    )
+
+    def __init__(self, scope: Scope, hooks: Hooks) -> None:
+        self._scope = scope
+        self.hooks = hooks
+        """The loop on which the code runs."""
+        self.ready: deque[Ready] = deque()
+        self.next = scope.expects
+        """The number of the recorded outcome that is given next; -1: that is not looked up yet, or it is a timer;
+        0: nothing recorded is left."""
+        self._entries: list[Entry] | None = None
+        self._places: dict[int, int] = {}
+        """By its number: where a recorded outcome stands among the entries."""
+        self._at = 0
+        self._passed: set[int] = set()
+        """The outcomes that were passed over, since the code did not ask for them in their place."""
+        self.parked: dict[int, Turn] = {}
+        """By the number of their records: calls whose recorded outcomes are not next."""
+        self.deferred: list[Turn] = []
+        """Calls without a recorded outcome, which begin when all that is recorded is given."""
+        self.queue: deque[Turn | Timer] = deque()
+        """Live outcomes in the order of the journal, and timers that are due among them."""
+        self.timers: dict[int, Timer] = {}
+        self._numbers = 0
+        self._unarmed: list[Timer] = []
+        self._late: list[Timer] = []
+        """Timers that became due while recorded outcomes were still to be given."""
+        self.fired: list[int] = []
+        """The timers that fired, and are not recorded yet."""
+        self.ahead = 0.0
+        """How far the clock of the code runs ahead, since recorded timers fire at once."""
+        self.executing = 0
+        """How many calls made here are executed."""
+        self.making = 0
+        """How many tasks are being made at the moment, which may run at once."""
+        self.tasks = 0
+        """How many tasks were made here."""
+        self.is_closed = False
+        self.is_foreign = False
+        """Whether calls come from other threads or loops, of which it is not known when they can go no further."""
+        self._is_pumping = self._is_scheduled = self._is_impatient = False
+        self._patience: Any = None
+        self._steps = 0
+
+    # The callbacks of the loop
+
+    def add(self, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> Ready:
+        """Take a callback that is to run soon."""
+        ready = Ready(self, callback, args, context)
+        self.ready.append(ready)
+        if not self._is_scheduled and not self._is_pumping:
+            self._is_scheduled = True
+            self.hooks.call_soon(self._pump, context=self.hooks.context)
+        return ready
+
+    def withdraw(self, ready: Ready) -> None:
+        try:
+            self.ready.remove(ready)
+        except ValueError:
+            pass
+        else:
+            self.wake()
+
+    def wake(self) -> None:
+        """See to it that what waits here is looked at soon."""
+        if not self._is_scheduled and not self._is_pumping:
+            self._is_scheduled = True
+            self.hooks.call_soon(self._pump, context=self.hooks.context)
+
+    def go_on(self) -> None:
+        """Look at what waits here: at once, where the loop is between two callbacks."""
+        if not self._is_pumping:
+            self._pump()
+
+    def _pump(self) -> None:
+        self._is_scheduled = False
+        if self._is_pumping:
+            return
+        ready, left, live, hooks = self.ready, STEPS, self._scope.live, self.hooks
+        self._is_pumping = hooks.is_in_step = True
+        try:
+            while True:
+                while ready:
+                    if not left:
+                        return
+                    left -= 1
+                    self._steps += 1
+                    if self._steps > BUSY_STEPS + 10 * self.tasks and self._is_anything_due():
+                        self._steps = 0
+                        self._turn()
+                    item = ready.popleft()
+                    callback = item.callback
+                    if callback is None:
+                        continue
+                    item.callback = None
+                    if live.root is not None:
+                        live.note_cancelling(before=True)
+                    try:
+                        item.context.run(callback, *item.args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        hooks.report(error, item)
+                    if live.root is not None:
+                        live.note_cancelling(before=False)
+                self._steps = 0
+                if not self._turn():
+                    return
+        finally:
+            self._is_pumping = hooks.is_in_step = False
+            if ready:
+                self.wake()
+
+    def move(self, hooks: Hooks) -> bool:
+        """Go on on another loop, where nothing waits on this one."""
+        if self.ready or self._is_anything_due() or self.timers or self._is_pumping:
+            return False
+        self.hooks = hooks
+        return True
+
+    # What the calls ask
+
+    def is_open_for(self, record: EventRecord) -> bool:
+        """Whether a recorded outcome is the next one, and can be given at once. It counts as given then."""
+        if self.ready or self.making or self.queue:
+            return False
+        if self._entries is None and self.next < 0:
+            self._look_up()
+        if self.next != record.seq:
+            return False
+        self.advance(record)
+        return True
+
+    def advance(self, record: EventRecord) -> None:
+        """Count the next recorded outcome as given."""
+        if self._entries is None:
+            # As long as the records of one call follow upon each other, nobody need look up which are of it.
+            self.next = record.seq + 1
+        else:
+            self._step()
+        if self.parked or self.timers or self.deferred or self.queue:
+            self.wake()
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether anything recorded is left to be given."""
+        if self.next == 0:
+            return False
+        if self._entries is None:
+            self._look_up()
+        return self.next != 0
+
+    async def recorded(self, record: EventRecord) -> Given:
+        """Wait until a recorded outcome is the next to be given, and tell how it is given.
+
+        Raises CancelledError where it is that the call was cancelled, and the code cancels it again.
+        """
+        if self._entries is None:
+            self._look_up()
+        if record.seq in self._passed:
+            self._passed.discard(record.seq)
+            return _LATE
+        if self._places.get(record.seq, -1) < self._at:
+            return IN_ORDER
+        turn = self.parked[record.seq] = Turn(self, record)
+        return await self._wait(turn)
+
+    async def begin(self) -> Given:
+        """Wait until a call without a recorded outcome may begin."""
+        turn = Turn(self, None)
+        self.deferred.append(turn)
+        return await self._wait(turn)
+
+    def enqueue(self, durable: asyncio.Future[None] | None, *, pauses: bool = False) -> Turn | None:
+        """Give a live outcome its place in the order, once it is handed to the writer. None: it is given at once."""
+        if durable is None and not pauses and not self.queue and not self.ready and not self.making and not self.is_replaying:
+            return None
+        turn = Turn(self, None)
+        self.queue.append(turn)
+        if durable is None:
+            turn.is_ready = True
+        else:
+            durable.add_done_callback(turn.committed, context=self.hooks.context)
+        return turn
+
+    async def hand_over(self, turn: Turn) -> None:
+        """Wait until a live outcome is given."""
+        await self._wait(turn)
+
+    async def _wait(self, turn: Turn) -> Given:
+        self.wake()
+        task = asyncio.current_task()
+        try:
+            given = await turn
+        except asyncio.CancelledError:
+            self.drop(turn)
+            raise
+        if turn.is_wished and task is not None and task.cancelling():
+            # The outcome stands; the code meets its cancellation where it awaits something next.
+            self._run_next(_cancel_again, task, turn.wish)
+        return given
+
+    def _run_next(self, callback: Callable[..., Any], *args: Any) -> None:
+        ready = self.add(callback, args, self.hooks.copy_context())
+        self.ready.pop()
+        self.ready.appendleft(ready)
+
+    def drop(self, turn: Turn) -> None:
+        """Let nothing wait any more for a call."""
+        if turn.record is not None and self.parked.get(turn.record.seq) is turn:
+            del self.parked[turn.record.seq]
+            self._pass(turn.record)
+        elif turn in self.deferred:
+            self.deferred.remove(turn)
+        elif turn in self.queue:
+            self.queue.remove(turn)
+        self.wake()
+
+    def _pass(self, record: EventRecord) -> None:
+        entries = self._entries
+        if entries is not None and self.next == record.seq:
+            self._step()
+
+    def is_own(self, scope: Scope | None) -> bool:
+        """Whether whoever is in that scope is code inside this call, rather than somebody outside."""
+        live = self._scope.live
+        if live.is_left or live.stopper.is_cancelling:
+            return False
+        return scope is not None and scope.is_inside(self._scope)
+
+    # Timers of the code
+
+    def numbered(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def set_timer(self, delay_s: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> Timer:
+        """Set a timer of the code. While replay goes on it is not armed: it may be recorded when it fired."""
+        timer = Timer(self, self.hooks.now() + self.ahead + delay_s, callback, args, context)
+        self.timers[timer.number] = timer
+        if self.is_replaying:
+            self._unarmed.append(timer)
+            self.wake()
+        else:
+            self._arm(timer)
+        return timer
+
+    def add_job(self, callback: Callable[..., Any], context: Context) -> Timer:
+        """Take note of a job of an executor; whoever runs it says when it is ``due``."""
+        job = Timer(self, 0.0, callback, (), context)
+        self.timers[job.number] = job
+        return job
+
+    def _arm(self, timer: Timer) -> None:
+        delay_s = max(0.0, timer.when() - self.ahead - self.hooks.now())
+        timer.handle = self.hooks.call_after(delay_s, self.due, timer)
+
+    def due(self, timer: Timer) -> None:
+        """The time of a timer has come: it has its place behind what is recorded."""
+        if timer.callback is None or timer.is_due:
+            return
+        timer.is_due = True
+        if self.is_replaying:
+            self._late.append(timer)
+        else:
+            self._put_into_queue(timer)
+        self.go_on()
+
+    def _put_into_queue(self, timer: Timer) -> None:
+        self.queue.append(timer)
+        if not self.is_closed:
+            self.fired.append(timer.number)
+            if len(self.fired) > MOST_UNRECORDED and not self._scope.counts:
+                # Code that has called nothing so far has nothing that they could be in order with.
+                self.fired.clear()
+
+    def withdraw_timer(self, timer: Timer) -> None:
+        self.timers.pop(timer.number, None)
+        if timer.handle is not None:
+            timer.handle.cancel()
+        if timer in self.queue:
+            self.queue.remove(timer)
+        if self.fired and timer.number in self.fired:
+            self.fired.remove(timer.number)
+
+    def take_fired(self) -> tuple[int, ...]:
+        """The timers that fired and are not recorded yet. From now on they are."""
+        fired, self.fired = tuple(self.fired), []
+        return fired
+
+    @property
+    def must_record_timers(self) -> bool:
+        """Whether the timers that fired must be durable before a call begins: something else could have come first."""
+        return bool(self.fired) and bool(self.executing or self.queue or self.timers)
+
+    def _fire(self, timer: Timer) -> None:
+        self.timers.pop(timer.number, None)
+        callback, timer.callback = timer.callback, None
+        if callback is None:
+            return
+        self.ahead = max(self.ahead, timer.when() - self.hooks.now())
+        self.add(callback, timer.args, timer.context)
+
+    # Giving
+
+    def _look_up(self) -> None:
+        entries = self._entries = self._scope.live.recorded_order.entries(self._scope.prefix.removesuffix("::"))
+        self._places = {each.seq: at for at, each in enumerate(entries) if type(each) is EventRecord}
+        known, self._at = self.next, 0
+        if known > 0:
+            # What was given so far stands before the one that was to come next.
+            while self._at < len(entries) and _is_before(entries[self._at], known):
+                self._at += 1
+        self._tell_next()
+
+    def _step(self) -> None:
+        self._at += 1
+        self._tell_next()
+
+    def _tell_next(self) -> None:
+        entries = self._entries
+        assert entries is not None
+        if self._at >= len(entries):
+            self.next = 0
+            if self._unarmed or self.deferred or self._late or self.queue:
+                self.wake()
+            return
+        entry = entries[self._at]
+        self.next = -1 if type(entry) is int else cast(EventRecord, entry).seq
+
+    def _is_anything_due(self) -> bool:
+        return bool(self.parked or self.deferred or self.queue or self._late)
+
+    def _turn(self) -> bool:
+        """Give what comes next; False where nothing can be given now."""
+        if self.next and (self._is_anything_due() or self._unarmed or self.timers):
+            if self._entries is None:
+                self._look_up()
+            while self.next and self._entries is not None:
+                entry = self._entries[self._at]
+                if type(entry) is int:
+                    if entry > self._numbers:
+                        break
+                    timer = self.timers.get(entry)
+                    if timer is not None and timer.callback is not None:
+                        if not timer.is_due and timer not in self._unarmed:
+                            return False  # The job of an executor that is still at work.
+                        self._forget_unfired(timer)
+                        self._step()
+                        self._fire(timer)
+                        return self._has_given()
+                    self._step()
+                    continue
+                record = cast(EventRecord, entry)
+                turn = self.parked.get(record.seq)
+                if turn is None or (record.status is _CANCELLED and not turn.is_wished):
+                    break
+                del self.parked[record.seq]
+                self._step()
+                self._let_go(turn, record)
+                return self._has_given()
+        if self.next:
+            return bool(self._is_anything_due() or self._unarmed) and self._stall()
+        return self._give_live()
+
+    def _let_go(self, turn: Turn, record: EventRecord, given: Given = IN_ORDER) -> None:
+        if record.status is _CANCELLED:
+            turn.cut_off()
+        else:
+            turn.give(given)
+
+    def _has_given(self) -> bool:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self._is_impatient = False
+        return True
+
+    def _forget_unfired(self, timer: Timer) -> None:
+        for timers in (self._unarmed, self._late):
+            if timer in timers:
+                timers.remove(timer)
+
+    def _give_live(self) -> bool:
+        if self.deferred:
+            self._begin_deferred(IN_ORDER)
+            return True
+        if self._unarmed:
+            unarmed, self._unarmed = self._unarmed, []
+            for timer in unarmed:
+                if timer.callback is not None:
+                    self._arm(timer)
+        if self._late:
+            late, self._late = self._late, []
+            for timer in late:
+                if timer.callback is not None:
+                    self._put_into_queue(timer)
+        return self._give_head()
+
+    def _give_head(self) -> bool:
+        if not self.queue or not self.queue[0].is_ready:
+            return False
+        head = self.queue.popleft()
+        if type(head) is Timer:
+            self._fire(head)
+        else:
+            cast(Turn, head).give()
+        return True
+
+    def _begin_deferred(self, given: Given) -> None:
+        deferred, self.deferred = self.deferred, []
+        for turn in deferred:
+            if turn.is_wished:
+                turn.cut_off()
+            else:
+                turn.give(given)
+
+    # Where the recorded order cannot be kept
+
+    def _stall(self) -> bool:
+        """Nothing can move, and what is recorded next was not asked for. Drift, unless the code awaits something."""
+        if wished := [turn for turn in self.deferred if turn.is_wished]:
+            for turn in wished:
+                self.deferred.remove(turn)
+                turn.cut_off()
+            return self._has_given()
+        if self.executing:
+            return self._give_head() and self._has_given()
+        if not self._is_impatient and not self._is_certain():
+            if self._patience is None:
+                self._patience = self.hooks.call_after(PATIENCE_S, self._lose_patience)
+            return False
+        if self.deferred:
+            self._begin_deferred(Given(f"it is not recorded, and {self._missed()} was recorded in its place"))
+            return self._has_given()
+        return (self._give_head() and self._has_given()) or self._release() or self._release_timers()
+
+    def _missed(self) -> str:
+        """What is recorded next."""
+        assert self._entries is not None
+        entry = self._entries[self._at]
+        return "a timer that fires" if type(entry) is int else repr(cast(EventRecord, entry).address)
+
+    def _is_certain(self) -> bool:
+        """Whether all tasks of the code certainly wait for what is given here, and for each other."""
+        scope = self._scope
+        if self.is_foreign:
+            return False
+        tasks = {task for task, each in scope.live.stopper.tasks.items() if each.event is scope}
+        if scope.task is not None:
+            tasks.add(scope.task)
+        awaited = (getattr(task, "_fut_waiter", None) for task in tasks)
+        waits = {each for each in awaited if isinstance(each, Turn) and each.order is self}
+        return bool(tasks) and can_only_wait(tasks, waits)
+
+    def _release(self) -> bool:
+        """Give the earliest of the recorded outcomes that are asked for; a cancellation only where that is all."""
+        entries, missed = self._entries, self._missed()
+        assert entries is not None
+        asked = sorted(self._places[seq] for seq in self.parked)
+        records = [(at, cast(EventRecord, entries[at])) for at in asked]
+        for at, record in records:
+            is_stale = record.status is _CANCELLED and not self.parked[record.seq].is_wished
+            if is_stale and any(other.status is not _CANCELLED for _, other in records):
+                continue
+            turn = self.parked.pop(record.seq)
+            self._passed.update(each.seq for each in entries[self._at : at] if type(each) is EventRecord)
+            drift = None if at == self._at else f"{missed} was recorded before it, and is not called"
+            self._at = at
+            self._step()
+            if is_stale:
+                turn.give(Given(is_stale=True))
+            else:
+                self._let_go(turn, record, Given(drift))
+            return self._has_given()
+        return False
+
+    def _release_timers(self) -> bool:
+        """Let the timers go on that are not recorded."""
+        unarmed, self._unarmed = self._unarmed, []
+        for timer in unarmed:
+            if timer.callback is not None:
+                self._arm(timer)
+        if not self._late:
+            return False
+        self._fire(self._late.pop(0))
+        return self._has_given()
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._is_impatient = True
+        self.go_on()
+
+    # The end
+
+    def close(self) -> None:
+        """The call has ended: what its code left behind goes no further."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.next, self._entries, self._at = 0, [], 0
+        left = [*self.parked.values(), *self.deferred, *(turn for turn in self.queue if isinstance(turn, Turn))]
+        self.parked.clear()
+        self.deferred.clear()
+        self.queue = deque(timer for timer in self.queue if isinstance(timer, Timer))
+        for turn in left:
+            if not turn.done():
+                turn.set_exception(too_late(self._scope))
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._unarmed or self.queue or self._late:
+            self.wake()
+
+
+def too_late(scope: Scope) -> UsageError:
+    """The error of a call that has not ended before its enclosing call did."""
+    return UsageError(
+        f"A call made inside {scope.prefix.removesuffix('::')!r} had not ended when that call ended, so its outcome cannot "
+        "be recorded any more.",
+        "Await every call and every task before the enclosing actor returns.",
+    )
+
+
+def _is_before(entry: Entry, seq: int) -> bool:
+    return type(entry) is not int and cast(EventRecord, entry).seq < seq
+
+
+def _cancel_again(task: asyncio.Task[Any], wish: str | None) -> None:
+    """Cancel a task that was to be cancelled while a result was about to be given to it."""
+    if not task.done() and task.cancelling():
+        task.cancel(wish)
+        task.uncancel()

@@ -1,0 +1,97 @@
+"""The order in which the code inside each call was given its results, read off the journal.
+
+The journal's order is that order. Inside one call it is made of the last outcomes of the calls made there, from
+whatever task, of those that the code cancelled, and of its timers that fired.
+"""
+
+from __future__ import annotations
+
+from limpet.journal.address import SEPARATOR
+from limpet.journal.history import History
+from limpet.model import EventRecord, EventType, ExecutionStatus, Record, TimerRecord
+from limpet.model.words import WaitType
+
+Entry = EventRecord | int
+"""What the code was given: the outcome of a call, or the firing of the timer with that number."""
+
+_COMPLETED = ExecutionStatus.COMPLETED
+_FAILED = ExecutionStatus.FAILED
+_CANCELLED = ExecutionStatus.CANCELLED
+_SUFFIXES = tuple(f"{SEPARATOR}{kind}" for kind in (*EventType, *WaitType))
+
+
+class RecordedOrder:
+    """The entries of every call of one timeline. Records are sorted by the call that encloses them, once."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._records: list[Record] = []
+        self._sorted = 0
+        """So many of the records are sorted."""
+        self._inside: dict[str, list[Record]] = {}
+        self._enclosing: dict[str, str] = {}
+        """By the scope of a call: the path of the call that encloses it."""
+
+    def entries(self, path: str) -> list[Entry]:
+        """What the code inside the call with this path was given, in order, as far as that still counts.
+
+        A failure that will be retried does not count, nor what only followed from it: later cancellations and timers.
+        """
+        self._sort()
+        latest, to_retry = self.history.latest, self.history.to_retry
+        entries: list[Entry] = []
+        is_behind_retried = False
+        for record in self._inside.get(path, ()):
+            if type(record) is TimerRecord:
+                if not is_behind_retried:
+                    entries += record.numbers
+            elif type(record) is EventRecord:
+                is_newest, is_retried = latest.get(record.address) is record, record.address in to_retry
+                is_behind_retried = is_behind_retried or (is_newest and is_retried)
+                if record.status is not _CANCELLED:
+                    if is_newest and not is_retried:
+                        entries.append(record)
+                elif is_newest and not is_behind_retried and not _is_said(record):
+                    entries.append(record)
+                else:
+                    while entries and type(entries[-1]) is int:
+                        entries.pop()  # It was a timer that cancelled it.
+        return entries
+
+    def _sort(self) -> None:
+        records = self.history.records
+        if records is not self._records:
+            self._records, self._sorted = records, 0
+            self._inside, self._enclosing = {}, {}
+        inside, enclosing = self._inside, self._enclosing
+        for number in range(self._sorted, len(records)):
+            record = records[number]
+            if type(record) is EventRecord:
+                status = record.status
+                if status is _COMPLETED or status is _FAILED or status is _CANCELLED:
+                    address = record.address
+                    end = address.rfind(SEPARATOR, 0, address.rfind(SEPARATOR))
+                    scope = address[:end] if end > 0 else ""
+                    path = enclosing.get(scope)
+                    if path is None:
+                        path = enclosing[scope] = self._path_of(scope)
+                    there = inside.get(path)
+                    if there is None:
+                        inside[path] = [record]
+                    else:
+                        there.append(record)
+            elif type(record) is TimerRecord:
+                inside.setdefault(record.path, []).append(record)
+        self._sorted = len(records)
+
+    def _path_of(self, scope: str) -> str:
+        """The path of the innermost call around a scope, which may be a branch of it."""
+        latest = self.history.latest
+        while scope and not any(scope + suffix in latest for suffix in _SUFFIXES):
+            scope = scope.rpartition(SEPARATOR)[0]
+        return scope
+
+
+def _is_said(record: EventRecord) -> bool:
+    """Whether a person or a probe has said what a record tells, rather than that it happened."""
+    return record.details is not None and bool(record.details.settled)
