@@ -167,6 +167,11 @@ class LiveState(Recording):
         if self.tally is not None:
             self.tally = Tally(self.tally.budget, history.records)
 
+    def has_other_tasks(self) -> bool:
+        """Whether the code has tasks beside the current one: then timing has a say in what is called when."""
+        tasks = self.stopper.tasks
+        return len(tasks) > 1 or (len(tasks) == 1 and asyncio.current_task() not in tasks)
+
     @property
     def recorded_order(self) -> RecordedOrder:
         """The order in which the code was given its results, as far as it is recorded."""

@@ -35,6 +35,8 @@ class Hooks:
         self.copy_context = copy_context
         self.is_in_step = False
         """Whether a callback of code inside a run is being called."""
+        self.frozen: float | None = None
+        """The time as the code that runs at the moment was told it: while it runs without a pause, no time passes."""
 
     def install(self) -> None:
         """Stand before the methods of the loop."""
@@ -76,6 +78,9 @@ class Hooks:
         if order is None or getattr(callback, "__name__", "") == "_deliver_cancellation":
             # anyio delivers a cancellation again and again until the task has ended.
             return self.call_soon(callback, *args, context=context)
+        if getattr(callback, "__name__", "") == "_on_timeout":
+            # The time of an ``asyncio.timeout`` that is over when it begins is a timer, too.
+            return order.set_timer(0.0, callback, args, copy_context() if context is None else context)
         return order.add(callback, args, copy_context() if context is None else context)
 
     def _call_later_ordered(
@@ -99,7 +104,16 @@ class Hooks:
         if asyncio.current_task(self.loop) is None and not self.is_in_step:
             return self.now()
         order = self.order_in(None)
-        return self.now() if order is None else self.now() + order.ahead
+        if order is None:
+            return self.now()
+        if self.frozen is None:
+            self.frozen = self.now()
+            if not self.is_in_step:
+                self.call_soon(self._let_time_pass, context=self.context)
+        return self.frozen + order.ahead
+
+    def _let_time_pass(self) -> None:
+        self.frozen = None
 
     def _run_in_executor_ordered(self, executor: Any, function: Callable[..., Any], *args: Any) -> Any:
         order = self.order_in(None)

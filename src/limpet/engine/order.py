@@ -282,6 +282,7 @@ class Order:
                     if callback is None:
                         continue
                     item.callback = None
+                    hooks.frozen = None
                     if live.root is not None:
                         live.note_cancelling(before=True)
                     try:
@@ -297,6 +298,7 @@ class Order:
                     return
         finally:
             self._is_pumping = hooks.is_in_step = False
+            hooks.frozen = None
             if ready:
                 self.wake()
 

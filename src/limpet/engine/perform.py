@@ -254,6 +254,8 @@ async def _execute(
     live, actor, clock = scope.live, call.actor, scope.live.clock
     had_inside = record is not None and call.address in live.history.started
     if record is not None and (found := await _go_on(scope, call, encoded, record)) is not None:
+        if scope.event.order is not None:
+            call.turn = scope.event.order.enqueue(None)
         return found.result
     if live.is_guarded:
         await require_allowed(scope, call, encoded)

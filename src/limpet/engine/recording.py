@@ -159,7 +159,7 @@ class Recording:
                 self._frame_starts(scope, bodies)
             if scope.event.order is not None and scope.event.order.fired:
                 self._frame_timers(scope, bodies)
-            if inside is not None and inside.order is not None and inside.pending_start is None:
+            if inside is not None and inside.order is not None and inside.counts and inside.pending_start is None:
                 self._frame_timers(inside, bodies)
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = self.history.position + 1
@@ -204,7 +204,7 @@ class Recording:
 
     def _beside(self, scope: Scope) -> int:
         """What the record of a call that was made there says of the calls beside it."""
-        if scope.is_mixed:
+        if scope.is_mixed or self.has_other_tasks():
             return -1
         others = self.under_way - 1 - scope.depth
         return -2 - others if self.has_failed or self.history.to_retry else others
