@@ -14,7 +14,7 @@ import msgspec
 
 from limpet.engine.failures import causes_of, failure_of, mark_failed
 from limpet.engine.notices import tell
-from limpet.engine.outcomes import settled
+from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
@@ -118,7 +118,8 @@ async def cut_off(scope: Scope, call: Call, start: Start, error: BaseException, 
         durable = live.write_outcome(*(scope, start, status, live.clock.now(), duration_s), details=details)
         if is_by_code and not live.is_stopping:
             mark_failed(scope, call.address, error)
-            await settled(scope, call, durable, status, execution_time=duration_s)
+            call.news = (status, {"execution_time": duration_s})
+            settle(scope, call, durable)
             return
         if durable is not None:
             await durable

@@ -86,7 +86,7 @@ class _Factory:
             options["context"] = context
         order = self.hooks.order_of(scope)
         task = self._make(loop, coro, order, options, _site() if is_call else None)
-        _keep_track(task, scope, self.hooks.context)
+        _keep_track(task, scope, order, self.hooks.context)
         return task
 
     def _make(
@@ -164,14 +164,18 @@ def _name_of(coro: AnyCoroutine) -> str:
     return name.rpartition("<locals>.")[2]
 
 
-def _keep_track(task: asyncio.Future[Any], scope: Scope, context: Context) -> None:
+def _keep_track(task: asyncio.Future[Any], scope: Scope, order: Order | None, context: Context) -> None:
     """Count the task among what is under way, and know it as long as it is: a run that is stopped cancels it."""
     writer, tasks = scope.live.writer, scope.live.stopper.tasks
     writer.crowd += 1
     tasks[task] = scope
+    if order is not None:
+        order.alive += 1
 
     def ended(_: object) -> None:
         writer.crowd -= 1
+        if order is not None:
+            order.alive -= 1
         tasks.pop(task, None)
 
     task.add_done_callback(ended, context=context)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from limpet.model import ExecutionStatus, RetryConfig
 
 if TYPE_CHECKING:
     from limpet.engine.actors import Actor
-    from limpet.engine.order import Turn
 
 
 class Call:
@@ -30,8 +30,8 @@ class Call:
     execution_time = 0.0
     is_replayed = False
     drift: str | None = None
-    turn: Turn | None = None
-    """Its place in the order, once its outcome is handed to the writer."""
+    durable: asyncio.Future[Any] | None = None
+    """What is to be awaited before its outcome is given, once that is handed to the writer: its turn in the order."""
     news: tuple[ExecutionStatus, dict[str, Any]] | None = None
     """What observers are told once the outcome is given."""
 

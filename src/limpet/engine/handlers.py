@@ -19,10 +19,10 @@ async def run_handler(child: Scope, call: Call) -> Any:
     live = child.live
     child.call = call
     if actor.is_agent:
+        child.task = asyncio.current_task()
         live.agents_under_way += 1
         if live.is_stopping:
             live.stopper.look()
-    child.task = asyncio.current_task()
     token = current_scope.set(child)
     try:
         if actor.preconditions:

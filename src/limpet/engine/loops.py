@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from types import MethodType
 from typing import Any
 
 from limpet.engine.order import Order, Ready, Timer
@@ -74,13 +75,21 @@ class Hooks:
         return order if order.hooks is self or order.move(self) else None
 
     def _call_soon_ordered(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
-        order = self.order_in(context)
-        if order is None or getattr(callback, "__name__", "") == "_deliver_cancellation":
-            # anyio delivers a cancellation again and again until the task has ended.
+        scope = current_scope.get() if context is None else context.get(current_scope)
+        if scope is None:
             return self.call_soon(callback, *args, context=context)
-        if getattr(callback, "__name__", "") == "_on_timeout":
+        order = scope.event.order
+        if order is None or order.hooks is not self:
+            order = self.order_of(scope)
+        if type(callback) is MethodType:
+            # anyio delivers a cancellation again and again until the task has ended.
+            if order is None or callback.__name__ == "_deliver_cancellation":
+                return self.call_soon(callback, *args, context=context)
             # The time of an ``asyncio.timeout`` that is over when it begins is a timer, too.
-            return order.set_timer(0.0, callback, args, copy_context() if context is None else context)
+            if callback.__name__ == "_on_timeout":
+                return order.set_timer(0.0, callback, args, copy_context() if context is None else context)
+        elif order is None:
+            return self.call_soon(callback, *args, context=context)
         return order.add(callback, args, copy_context() if context is None else context)
 
     def _call_later_ordered(

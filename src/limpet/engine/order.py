@@ -137,22 +137,30 @@ class Turn(asyncio.Future[Any]):
     def give(self, given: Given = IN_ORDER) -> None:
         """Let the call go on."""
         if not self.done():
-            self.set_result(given)
+            super().set_result(given)
 
     def cut_off(self) -> None:
         """Let the call be cancelled, as its code wants."""
         super().cancel(self.wish)
 
-    def committed(self, durable: asyncio.Future[None]) -> None:
-        """Its outcome is durable, or was refused."""
+    def set_result(self, result: Any) -> None:
+        """Its outcome is durable, says the writer."""
+        self.is_ready = True
+        self.order.go_on()
+
+    def set_exception(self, exception: Any) -> None:
+        """Its outcome is refused, or nobody is left to whom it could be given."""
+        self.order.drop(self)
+        super().set_exception(exception)
+
+    def follow(self, durable: asyncio.Future[None]) -> None:
+        """Learn from another future that its outcome is durable, or was refused."""
         if self.done():
             return
         error = None if durable.cancelled() else durable.exception()
         if error is None:
-            self.is_ready = True
-            self.order.go_on()
+            self.set_result(None)
         else:
-            self.order.drop(self)
             self.set_exception(error)
 
 
@@ -174,6 +182,7 @@ class Order:
         "_steps",
         "_unarmed",
         "ahead",
+        "alive",
         "deferred",
         "executing",
         "fired",
@@ -224,6 +233,8 @@ class Order:
         """How many tasks are being made at the moment, which may run at once."""
         self.tasks = 0
         """How many tasks were made here."""
+        self.alive = 0
+        """How many of these have not ended."""
         self.is_closed = False
         self.is_foreign = False
         """Whether calls come from other threads or loops, of which it is not known when they can go no further."""
@@ -354,41 +365,55 @@ class Order:
         if self._places.get(record.seq, -1) < self._at:
             return IN_ORDER
         turn = self.parked[record.seq] = Turn(self, record)
-        return await self._wait(turn)
+        self.wake()
+        return await self.wait(turn)
 
     async def begin(self) -> Given:
         """Wait until a call without a recorded outcome may begin."""
         turn = Turn(self, None)
         self.deferred.append(turn)
-        return await self._wait(turn)
+        self.wake()
+        return await self.wait(turn)
 
-    def enqueue(self, durable: asyncio.Future[None] | None, *, pauses: bool = False) -> Turn | None:
-        """Give a live outcome its place in the order, once it is handed to the writer. None: it is given at once."""
-        if durable is None and not pauses and not self.queue and not self.ready and not self.making and not self.is_replaying:
-            return None
+    @property
+    def is_shared(self) -> bool:
+        """Whether more goes on in the code than the one call that is executed."""
+        return bool(self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.next)
+
+    def make_turn(self) -> Turn:
+        """The place in the order of an outcome that is about to be written."""
         turn = Turn(self, None)
         self.queue.append(turn)
-        if durable is None:
-            turn.is_ready = True
-        else:
-            durable.add_done_callback(turn.committed, context=self.hooks.context)
         return turn
 
-    async def hand_over(self, turn: Turn) -> None:
-        """Wait until a live outcome is given."""
-        await self._wait(turn)
+    def enqueue(self, durable: asyncio.Future[None] | None, *, pauses: bool = False) -> asyncio.Future[Any] | None:
+        """What is to be awaited before an outcome is given that was handed to the writer: its turn, where the code has
+        more than one thing to do. None: it is given at once."""
+        if durable is None:
+            if not pauses and not self.queue and not self.ready and not self.making and not self.is_replaying:
+                return None
+            turn = self.make_turn()
+            turn.is_ready = True
+            self.wake()
+            return turn
+        if type(durable) is Turn or not self.is_shared:
+            return durable
+        turn = self.make_turn()
+        durable.add_done_callback(turn.follow, context=self.hooks.context)
+        return turn
 
-    async def _wait(self, turn: Turn) -> Given:
-        self.wake()
-        task = asyncio.current_task()
+    async def wait(self, turn: Turn) -> Given:
+        """Wait until an outcome is given, or a call may begin."""
         try:
             given = await turn
         except asyncio.CancelledError:
             self.drop(turn)
             raise
-        if turn.is_wished and task is not None and task.cancelling():
-            # The outcome stands; the code meets its cancellation where it awaits something next.
-            self._run_next(_cancel_again, task, turn.wish)
+        if turn.is_wished:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # The outcome stands; the code meets its cancellation where it awaits something next.
+                self._run_next(_cancel_again, task, turn.wish)
         return given
 
     def _run_next(self, callback: Callable[..., Any], *args: Any) -> None:

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from limpet.engine.order import Order, too_late
+from limpet.engine.notices import tell
+from limpet.engine.order import Order, Turn, too_late
 from limpet.engine.scope import Scope, current_scope
 from limpet.errors import LateCallWarning
 from limpet.model import ExecutionStatus
@@ -37,27 +38,56 @@ async def in_scope(scope: Scope, awaited: Awaitable[T]) -> T:
             pass  # The coroutine is being closed from outside its context.
 
 
-async def settled(
+def settle(
     scope: Scope,
     call: Call,
     durable: asyncio.Future[None] | None,
-    status: ExecutionStatus,
     *,
     pauses: bool = False,
-    **told: Any,
 ) -> None:
-    """Give an outcome that was handed to the writer its place in the order, and note what observers are to be told.
+    """Give an outcome that was handed to the writer its place in the order.
 
     ``pauses`` says that the event loop gets a turn before it is given.
     """
     order = scope.event.order
-    call.news = (status, told)
     if order is not None:
-        call.turn = order.enqueue(durable, pauses=pauses)
+        call.durable = order.enqueue(durable, pauses=pauses)
+    else:
+        call.durable = _moment() if durable is None and pauses else durable
+
+
+async def give(scope: Scope, call: Call) -> None:
+    """Let an outcome be given: it is durable, all before it were given, and the code can do nothing else."""
+    durable, live = call.durable, scope.live
+    call.durable = None
+    if isinstance(durable, Turn):
+        token = current_scope.set(scope)
+        try:
+            await durable.order.wait(durable)
+        finally:
+            try:  # noqa: SIM105 - suppress() costs more
+                current_scope.reset(token)
+            except ValueError:
+                pass  # The coroutine is being closed from outside its context.
     elif durable is not None:
         await durable
-    elif pauses:
-        await asyncio.sleep(0)
+    if call.news is not None and live.bus.is_heard:
+        status, told = call.news
+        tell(live, call, status, **told)
+        if not live.is_stopping:
+            live.bus.give_a_moment()
+
+
+def _moment() -> asyncio.Future[None]:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    loop.call_soon(_end_moment, future)
+    return future
+
+
+def _end_moment(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def require_open(scope: Scope, call: Call) -> None:

@@ -28,8 +28,8 @@ from limpet.engine.handlers import run_handler
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
-from limpet.engine.order import Given, Order
-from limpet.engine.outcomes import in_scope, order_in, require_open, settled
+from limpet.engine.order import IN_ORDER, Given, Order
+from limpet.engine.outcomes import give, in_scope, order_in, require_open, settle
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
@@ -101,7 +101,37 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     # What is done here belongs to the engine: its timers and tasks have no place in the order of the code.
     token = current_scope.set(None)
     try:
-        return await _perform(scope, call)
+        if live.has_cut_off and scope.is_given_up:
+            raise Stopped
+        if live.is_stopping:
+            await live.stopper.meet(scope)
+        given = call.actor.input_of(call.inputs, call.kwargs)
+        encoded, pending = live.stored.encode_small(given), ()
+        if encoded is None or SECRET_MARK in encoded:
+            encoded, pending = await _encode_input(live, call, given)
+        if call.address == live.resume_from_address:
+            live.resume_from_address = None
+        record = live.history.latest.get(call.address)
+        order, drift = scope.event.order or order_in(scope), None
+        if record is not None or live.mode is not ReplayMode.NORMAL or (order is not None and order.next):
+            found = await _look_up(scope, call, encoded, record, order)
+            if type(found) is not Given:
+                return found
+            drift = found.drift
+        execute = perform_wait if call.actor.is_wait else _execute
+        live.under_way += 1
+        if order is not None:
+            order.executing += 1
+        try:
+            return await execute(scope, call, encoded, pending, record, drift)
+        finally:
+            if order is not None:
+                order.executing -= 1
+            if call.durable is not None or call.news is not None:
+                await give(scope, call)
+            live.under_way -= 1
+            if live.is_stopping:
+                live.stopper.look()
     finally:
         try:  # noqa: SIM105 - suppress() costs more
             current_scope.reset(token)
@@ -109,21 +139,9 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             pass  # The coroutine is being closed from outside its context, in which nothing goes on.
 
 
-async def _perform(scope: Scope, call: Call) -> Any:
-    live = scope.live
-    if live.has_cut_off and scope.is_given_up:
-        raise Stopped
-    if live.is_stopping:
-        await live.stopper.meet(scope)
-    given = call.actor.input_of(call.inputs, call.kwargs)
-    encoded, pending = live.stored.encode_small(given), ()
-    if encoded is None or SECRET_MARK in encoded:
-        encoded, pending = await _encode_input(live, call, given)
-    if call.address == live.resume_from_address:
-        live.resume_from_address = None
-    record = live.history.latest.get(call.address)
-    order = scope.event.order or order_in(scope)
-    drift: str | None = None
+async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord | None, order: Order | None) -> Any:
+    """What a call gives by what is recorded, in its place in the order; how it is let go on where it is executed."""
+    live, drift = scope.live, None
     if record is not None or live.mode is not ReplayMode.NORMAL:
         decision = decide(
             live.mode,
@@ -149,46 +167,7 @@ async def _perform(scope: Scope, call: Call) -> Any:
         scope.is_mixed = True  # Its start is recorded behind those of calls that the code makes later.
     if live.rehearsal is not None:
         raise await live.rehearsal.missing(scope, call)
-    return await _perform_live(scope, call, (encoded, pending), record, drift)
-
-
-async def _perform_live(
-    scope: Scope, call: Call, encoded: Encoded, record: EventRecord | None, drift: str | None
-) -> Any:
-    """Execute a call, and give its outcome in its place in the order."""
-    live, order = scope.live, scope.event.order
-    execute = perform_wait if call.actor.is_wait else _execute
-    live.under_way += 1
-    try:
-        if order is not None:
-            order.executing += 1
-        try:
-            return await execute(scope, call, *encoded, record, drift)
-        finally:
-            if order is not None:
-                order.executing -= 1
-            await _give(scope, call)
-    finally:
-        _leave(live)
-
-
-def _leave(live: LiveState) -> None:
-    live.under_way -= 1
-    if live.is_stopping:
-        live.stopper.look()
-
-
-async def _give(scope: Scope, call: Call) -> None:
-    """Let the outcome of a call be given: it is durable, everything before it was given, and the code has come to rest."""
-    turn, live = call.turn, scope.live
-    if turn is not None:
-        call.turn = None
-        await in_scope(scope, turn.order.hand_over(turn))
-    if call.news is not None and live.bus.is_heard:
-        status, told = call.news
-        tell(live, call, status, **told)
-        if not live.is_stopping:
-            live.bus.give_a_moment()
+    return IN_ORDER if drift is None else Given(drift)
 
 
 async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Given:
@@ -201,8 +180,8 @@ async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Give
             at, number = live.clock.now(), live.next_order()
             start = Start(call.address, at, number, call.actor.version, b"", encoded)
             durable = live.write_outcome(scope, start, ExecutionStatus.CANCELLED, at, 0.0)
-            call.turn = order.enqueue(durable)
-            await _give(scope, call)
+            settle(scope, call, durable)
+            await give(scope, call)
         raise
 
 
@@ -224,7 +203,9 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
                 if record is not None and not order.is_open_for(record):
                     await in_scope(scope, order.recorded(record))
     finally:
-        _leave(live)
+        live.under_way -= 1
+        if live.is_stopping:
+            live.stopper.look()
 
 
 async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
@@ -254,8 +235,7 @@ async def _execute(
     live, actor, clock = scope.live, call.actor, scope.live.clock
     had_inside = record is not None and call.address in live.history.started
     if record is not None and (found := await _go_on(scope, call, encoded, record)) is not None:
-        if scope.event.order is not None:
-            call.turn = scope.event.order.enqueue(None)
+        settle(scope, call, None)
         return found.result
     if live.is_guarded:
         await require_allowed(scope, call, encoded)
@@ -266,7 +246,12 @@ async def _execute(
     if record is None:
         check_new(scope, call, drift)
     order = scope.event.order
-    if order is not None and order.must_record_timers and (durable := live.write_timers(scope)) is not None:
+    if (
+        order is not None
+        and order.fired
+        and order.must_record_timers
+        and (durable := live.write_timers(scope)) is not None
+    ):
         await durable
     if actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
         await durable
@@ -279,7 +264,8 @@ async def _execute(
             result = await (run_limited(child, call) if is_limited else run_handler(child, call))
             if live.is_stopping or live.has_cut_off:
                 _require_wanted(scope)
-            require_open(scope, call)
+            if scope.event.is_closed:
+                require_open(scope, call)
             if had_inside and call.attempt == 1:
                 check_ended(child, call)
             encoded_result, produced = None if actor.is_artifact else live.stored.encode_small(result), ()
@@ -294,7 +280,8 @@ async def _execute(
                 # Whatever code makes of its cancellation, the call has not failed.
                 await cut_off(scope, call, start, error, clock.elapsed() - began)
                 raise Stopped from error
-            require_open(scope, call)
+            if scope.event.is_closed:
+                require_open(scope, call)
             again = await try_again(scope, child, call, start, error, clock.elapsed() - began)
             if again is None:
                 await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
@@ -318,7 +305,9 @@ async def _execute(
     is_long = durable is None and at - live.turn_began > LONGEST_TURN_S
     if is_long:
         live.turn_began = at
-    await settled(scope, call, durable, _COMPLETED, pauses=is_long, execution_time=call.execution_time)
+    if live.bus.is_heard:
+        call.news = (_COMPLETED, {"execution_time": call.execution_time})
+    settle(scope, call, durable, pauses=is_long)
     return result
 
 
@@ -422,7 +411,8 @@ async def _settle_failure(
         inside=child,
     )
     said = f"{failure.type_name}: {failure.message}"
-    await settled(scope, call, durable, _FAILED, execution_time=duration_s, original_error=said)
+    call.news = (_FAILED, {"execution_time": duration_s, "original_error": said})
+    settle(scope, call, durable)
 
 
 async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes, order: Order | None) -> Any:

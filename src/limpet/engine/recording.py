@@ -175,11 +175,15 @@ class Recording:
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
-            return self._write(self._append(bodies, update))
+            order = scope.event.order
+            make_turn = order.make_turn if order is not None and order.is_shared else None
+            return self._write(self._append(bodies, update), make_turn)
 
-    def _write(self, append: Append) -> asyncio.Future[None] | None:
+    def _write(
+        self, append: Append, make_future: Callable[[], asyncio.Future[None]] | None = None
+    ) -> asyncio.Future[None] | None:
         try:
-            return self.writer.write(append, self.refuse_writes)
+            return self.writer.write(append, self.refuse_writes, make_future)
         except LimpetError as refusal:
             self.refuse_writes(refusal)
             raise
@@ -204,7 +208,7 @@ class Recording:
 
     def _beside(self, scope: Scope) -> int:
         """What the record of a call that was made there says of the calls beside it."""
-        if scope.is_mixed or self.has_other_tasks():
+        if scope.is_mixed or (self.stopper.tasks and self.has_other_tasks()):
             return -1
         others = self.under_way - 1 - scope.depth
         return -2 - others if self.has_failed or self.history.to_retry else others

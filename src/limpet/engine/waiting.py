@@ -15,7 +15,7 @@ from limpet.engine.failures import failure_of, mark_failed
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
-from limpet.engine.outcomes import require_open, settled
+from limpet.engine.outcomes import require_open, settle
 from limpet.engine.scope import Scope, Start
 from limpet.engine.waits import Arrived, waits_of
 from limpet.journal.waits import noted_in, open_waits, waiting_of
@@ -179,7 +179,8 @@ async def _write(
         details=details,
         update=_without(live, record, now),
     )
-    await settled(scope, call, durable, status, execution_time=call.execution_time)
+    call.news = (status, {"execution_time": call.execution_time})
+    settle(scope, call, durable)
 
 
 def _without(live: LiveState, record: EventRecord, now: float) -> StateUpdate | None:

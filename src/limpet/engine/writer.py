@@ -80,14 +80,19 @@ class Writer:
         self._quick_commits = 0
         """How many of the last commits in a row were quick."""
 
-    def write(self, append: Append, refused: Refused) -> asyncio.Future[None] | None:
-        """Commit, or begin to: None if it is durable now, else a future to await. Raises why it was refused."""
+    def write(
+        self, append: Append, refused: Refused, make_future: Callable[[], asyncio.Future[None]] | None = None
+    ) -> asyncio.Future[None] | None:
+        """Commit, or begin to: None if it is durable now, else a future to await. Raises why it was refused.
+
+        ``make_future`` makes that future, where it is to be another one than the loop's.
+        """
         if self.crowd <= 1 and not self._turns:
             if not self.backend.commit_waits:
                 return self._commit_inline(append)
             if self._is_quick():
                 return self._commit_quickly(append)
-        return self._enqueue(append, refused)
+        return self._enqueue(append, refused, make_future)
 
     def _is_quick(self) -> bool:
         return self._quick_commits >= PROOFS and not self._handed_over and self.backend.inline_when_quick
@@ -136,10 +141,15 @@ class Writer:
     def _take_time(self, seconds: float) -> None:
         self._quick_commits = self._quick_commits + 1 if seconds < QUICK_S else 0
 
-    def _enqueue(self, what: Append | Claim, refused: Refused | None) -> asyncio.Future[Any]:
+    def _enqueue(
+        self,
+        what: Append | Claim,
+        refused: Refused | None,
+        make_future: Callable[[], asyncio.Future[None]] | None = None,
+    ) -> asyncio.Future[Any]:
         """Begin to commit: with the others of this turn of the loop; where there are none, on the thread at once."""
         loop = asyncio.get_running_loop()
-        job = _Job(what, loop.create_future(), loop, refused)
+        job = _Job(what, loop.create_future() if make_future is None else make_future(), loop, refused)
         if self.crowd <= 1 and not self._turns:
             self._hand_over([job])
             return job.future
