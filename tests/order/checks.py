@@ -55,10 +55,13 @@ _DECISIONS = (Kind.DECIDED, Kind.PERHAPS)
 _EXECUTIONS = (Kind.EXECUTED, Kind.EFFECT)
 
 
-def faults(processes: Sequence[Process]) -> list[str]:
-    """All that is wrong with a run; nothing if it went on as it had begun."""
-    executions = (executed_again, executed_too_often, repeated_effects, dropped_effects)
-    checks = (failed, *executions, changed_ways, results, drift)
+def faults(processes: Sequence[Process], *, may_drop_effects: bool = False) -> list[str]:
+    """All that is wrong with a run; nothing if it went on as it had begun.
+
+    A program that cancels what has an effect may know nothing of it.
+    """
+    executions = (executed_again, executed_too_often, repeated_effects)
+    checks = [failed, *executions, changed_ways, results, drift, *([] if may_drop_effects else [dropped_effects])]
     return [fault for check in checks for fault in check(processes)]
 
 

@@ -15,15 +15,15 @@ from order.checks import Ending, Process
 from order.loops import Loop, new_loop
 from order.outside import Entry, MemoryLog, enter
 from order.recorded import recorded_names
-from order.shapes import Shape, agent_of
 
 from limpet import DriftWarning, Limpet, RehearsalReport, StateBackend
+from limpet.engine.actors import Actor
 from limpet.testing import CrashingBackend, SimulatedCrash
 
 T = TypeVar("T")
 When = Literal["before", "after"]
 
-LONGEST_S = 20.0
+LONGEST_S = 10.0
 """A run that has not ended by then hangs."""
 _UNWINDING_S = 1.0
 
@@ -46,9 +46,10 @@ class StoppingBackend(CrashingBackend):
 class Life:
     """One run over all processes that it takes, on a store that is opened anew by each."""
 
-    def __init__(self, shape: Shape, open_store: Callable[[], StateBackend]) -> None:
-        self.agent, self.loop = agent_of(shape.program), shape.loop
-        self.open_store = open_store
+    def __init__(
+        self, agent: Actor[..., list[str]], loop: Loop, open_store: Callable[[], StateBackend], *args: object
+    ) -> None:
+        self.agent, self.loop, self.open_store, self.args = agent, loop, open_store, args
         self.log = MemoryLog()
         self.processes: list[Process] = []
 
@@ -58,7 +59,7 @@ class Life:
         backend = StoppingBackend(self.open_store(), stop_at, when)
 
         async def run() -> list[str]:
-            return await Limpet(backend).run(self.agent, state_id="order")
+            return await Limpet(backend).run(self.agent, *self.args, state_id="order")
 
         return self._play(run, backend, recorded, seed)
 

@@ -117,7 +117,7 @@ async def make_effect(name: str, moments: float = 1.0) -> None:
     await take_time(moments)
 
 
-async def probe_effect(name: str) -> Happened | DidNotHappen:
+async def probe_effect(name: str, *_: object) -> Happened | DidNotHappen:
     """The probe of tools that are declared ``once``, and give ``receipt for …``."""
     return Happened(f"receipt for {name}") if name in _world.log.effects() else DidNotHappen()
 
@@ -141,7 +141,7 @@ class Diary:
     """The decisions of one agent, in the order in which it takes them; each is logged at once."""
 
     def __init__(self, who: str) -> None:
-        self._who = who
+        self.who = who
         self.decisions: list[str] = []
 
     def decide(self, what: str) -> None:
@@ -154,4 +154,4 @@ class Diary:
 
     def _note(self, kind: Kind, what: str) -> None:
         self.decisions.append(what)
-        _world.log.write(Entry(kind, self._who, what))
+        _world.log.write(Entry(kind, self.who, what))

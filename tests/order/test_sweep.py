@@ -11,7 +11,7 @@ import pytest
 from crash.stores import opener
 from order.checks import Ending, faults
 from order.in_process import Life, When
-from order.shapes import CONTROL, SHAPES, Shape
+from order.shapes import CONTROL, SHAPES, Shape, agent_of
 
 STORES = ["memory", "normal"]
 
@@ -31,7 +31,7 @@ def stops(kind: str) -> Iterator[tuple[int, When]]:
 def test_a_run_stopped_at_any_write_goes_on_as_it_had_begun(shape: Shape, kind: str, tmp_path: Path) -> None:
     seeds = itertools.count(zlib.crc32(str(shape).encode()) % 1000)
     for stop_at, when in stops(kind):
-        life = Life(shape, opener(kind, tmp_path / f"{stop_at}-{when}"))
+        life = Life(agent_of(shape.program), shape.loop, opener(kind, tmp_path / f"{stop_at}-{when}"))
         stopped = life.run(next(seeds), stop_at, when)
         if stopped.ending is Ending.STOPPED:
             life.run(next(seeds))
@@ -43,7 +43,7 @@ def test_a_run_stopped_at_any_write_goes_on_as_it_had_begun(shape: Shape, kind: 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_run_stopped_again_and_again_goes_on_as_it_had_begun(shape: Shape, tmp_path: Path) -> None:
-    life = Life(shape, opener("memory", tmp_path))
+    life = Life(agent_of(shape.program), shape.loop, opener("memory", tmp_path))
     # The first write finds a dead holder, the second takes the lease over, the others are of records.
     for seed in itertools.count(1):
         if life.run(seed, stop_at=3 + seed % 3, when="after").ending is not Ending.STOPPED:
