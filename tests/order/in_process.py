@@ -98,7 +98,7 @@ def _process(
     if is_stopped:
         ending, error = Ending.STOPPED, ""
     elif isinstance(result, RehearsalReport):
-        ending, error = Ending.REHEARSED, "" if result.is_ok and result.goes_on_at is None else str(result)
+        ending, error = Ending.REHEARSED, "" if result.is_ok else str(result)
     else:
         ending = Ending.FAILED if error else Ending.FINISHED
     return Process(

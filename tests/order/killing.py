@@ -42,12 +42,14 @@ class KilledLife:
         number = len(self.processes)
         with self._start(number, what) as process:
             assert process.stdout is not None
+            assert process.stderr is not None
             recorded = json.loads(process.stdout.readline() or "[]")
             try:
-                output, errors = process.communicate(timeout=kill_after_s)
+                process.wait(kill_after_s)
             except subprocess.TimeoutExpired:
                 process.kill()
-                output, errors = process.communicate()
+            # What it says is short, so it can wait: no pipe is full before the process ends.
+            output, errors = process.stdout.read(), process.stderr.read()
         assert process.returncode in (0, -9), errors
         if process.returncode:
             error = "it hangs" if kill_after_s == LONGEST_S and what != "end" else ""

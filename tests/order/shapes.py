@@ -51,6 +51,10 @@ class Shape(NamedTuple):
     program: str
     loop: Loop
 
+    @property
+    def is_plain(self) -> bool:
+        return self.loop is Loop.PLAIN
+
     def __str__(self) -> str:
         return self.program if self.loop is Loop.PLAIN else f"{self.program}-{self.loop}"
 

@@ -1,7 +1,8 @@
 """Order-dependent programs in real processes that are really killed, and resumed by others with other delays.
 
-Three kills for each program and store on asyncio's own loop; ``LIMPET_SOAK=1 pytest -n 2 tests/order/test_kills.py``
-makes 40 of each on every loop, and another number instead of the 1 as many. What Python runs pytest runs the programs.
+Two kills at random moments and one at the end for each program and store, on asyncio's own loop. By hand on every loop,
+with 40 kills at random moments or as many as are said: ``LIMPET_SOAK=40 pytest -n 2 tests/order/test_kills.py``. The
+programs are run by the Python that runs pytest.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from pathlib import Path
 import pytest
 from order.checks import Ending, faults
 from order.killing import KilledLife
-from order.loops import Loop
 from order.shapes import SHAPES, Shape
 
-_SAID = int(os.environ.get("LIMPET_SOAK", "0"))
-KILLS = {0: 3, 1: 40}.get(_SAID, _SAID)
-KILLED = [shape for shape in SHAPES if _SAID or shape.loop is Loop.PLAIN]
+_SOAK = os.environ.get("LIMPET_SOAK")
+KILLS = int(_SOAK or 2)
+KILLED = [shape for shape in SHAPES if _SOAK or shape.is_plain]
 STORES = {"sqlite": "sqlite:///{}/runs.db", "files": "file://{}/store"}
 
 FIRST_GUESS_S = 0.03
