@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import time
+import threading
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -97,6 +97,7 @@ class _World:
 
 
 _world = _World()
+_never = threading.Event()
 
 
 def enter(log: Log, seed: int) -> None:
@@ -132,7 +133,7 @@ async def take_time(moments: float) -> None:
             for _ in range(timing.randrange(1, 5)):
                 await asyncio.sleep(0)
         case 3:
-            await asyncio.to_thread(time.sleep, timing.random() * moments * MOMENT_S)
+            await asyncio.to_thread(_never.wait, timing.random() * moments * MOMENT_S)
         case _:
             await asyncio.sleep(timing.random() * moments * MOMENT_S)
 
