@@ -27,7 +27,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: Sequence[Entry]
     recorded: frozenset[str]
-    """The attempts (``NAME#1``) and effects whose outcome the store had when the process began."""
+    """The attempts whose outcome the store had when the process began."""
     ending: Ending
     result: Sequence[str] | None = None
     error: str = ""
@@ -100,9 +100,9 @@ def dropped_effects(processes: Sequence[Process]) -> Iterator[str]:
     for number, process in enumerate(processes):
         if process.result is not None:
             told = "\n".join(process.result)
-            for name in _effects(processes[: number + 1]):
-                if name not in told:
-                    yield f"{name} happened, and the result knows nothing of it"
+            for entry in _entries(processes[: number + 1]):
+                if entry.kind is Kind.EFFECT and entry.what not in told:
+                    yield f"{entry.who} happened, and the result knows nothing of it"
 
 
 def changed_ways(processes: Sequence[Process]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import threading
 from enum import StrEnum
 from pathlib import Path
@@ -34,8 +35,9 @@ class Kind(StrEnum):
 class Entry(NamedTuple):
     kind: Kind
     who: str
-    """The call that was executed, with its attempt; or the agent that decided."""
+    """The call that was executed, by its tool and first argument, with its attempt; or the agent that decided."""
     what: str = ""
+    """What was decided; of an effect, the name by which the result tells of it."""
 
 
 class Log(Protocol):
@@ -106,21 +108,29 @@ def enter(log: Log, seed: int) -> None:
     _world.timing.seed(seed)
 
 
-async def work(name: str, moments: float = 2.0) -> None:
-    """What a tool does: it is executed, and takes its time."""
-    _world.log.write(Entry(Kind.EXECUTED, f"{name}#{current_event().attempt}"))
+def called(address: str, first: str, attempt: int) -> str:
+    """A call as the log names it: by what it is about, and not by its address, which a run may give to another one."""
+    tool = address.split("::")[-2]
+    return f"{re.sub(r'[[#].*', '', tool)}({first})#{attempt}"
+
+
+async def work(first: str, moments: float = 2.0) -> None:
+    """What a tool does with its first argument: it is executed, and takes its time."""
+    event = current_event()
+    _world.log.write(Entry(Kind.EXECUTED, called(event.address, first, event.attempt)))
     await take_time(moments)
 
 
-async def make_effect(name: str, moments: float = 1.0) -> None:
+async def make_effect(first: str, moments: float = 1.0) -> None:
     """What a tool does that is declared ``once``."""
-    _world.log.write(Entry(Kind.EFFECT, name))
+    _world.log.write(Entry(Kind.EFFECT, called(current_event().address, first, 1), first))
     await take_time(moments)
 
 
-async def probe_effect(name: str, *_: object) -> Happened | DidNotHappen:
+async def probe_effect(first: str, *_: object) -> Happened | DidNotHappen:
     """The probe of tools that are declared ``once``, and give ``receipt for …``."""
-    return Happened(f"receipt for {name}") if name in _world.log.effects() else DidNotHappen()
+    has_happened = called(current_event().address, first, 1) in _world.log.effects()
+    return Happened(f"receipt for {first}") if has_happened else DidNotHappen()
 
 
 async def take_time(moments: float) -> None:

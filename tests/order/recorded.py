@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from order.outside import called
+
 from limpet import EventRecord, ExecutionStatus, Limpet
 from limpet.codec import values
 
@@ -10,14 +12,13 @@ _ENDED = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.CAN
 
 
 def recorded_names(client: Limpet, state_id: str) -> frozenset[str]:
-    """The attempts (``NAME#1``) and effects (``NAME``) that must not happen again. A call is named by its first
-    argument."""
+    """The attempts that must not be made again."""
     if client.backend.find_state(state_id) is None:
         return frozenset()
     names = set[str]()
     for record in client.history(state_id):
-        if isinstance(record, EventRecord) and record.status in _ENDED and record.input is not None:
-            arguments = values.decode(record.input)
-            if arguments and record.address.endswith(("tool_call", "llm_call")):
-                names |= {arguments[0], f"{arguments[0]}#{record.attempt}"}
+        if not isinstance(record, EventRecord) or record.status not in _ENDED or record.input is None:
+            continue
+        if record.address.endswith(("tool_call", "llm_call")):
+            names.add(called(record.address, values.decode(record.input)[0], record.attempt))
     return frozenset(names)

@@ -39,7 +39,7 @@ STOPPED = process(
     "executed: b#1",
     "decided: program: got a",
     "perhaps: program: too late",
-    "effect: fee",
+    "effect: fee: fee",
     "decided: program: got b, receipt for fee",
     "perhaps: program: or never",
 )
@@ -72,7 +72,7 @@ def test_what_a_timer_alone_decided_may_be_decided_otherwise() -> None:
     [
         (process("executed: a#1", recorded=["a#1"]), "a#1 was recorded, and process 1 executed it again"),
         (process("executed: b#1", "executed: b#1"), "b#1 was executed 2 times by process 1"),
-        (process("effect: fee"), "fee is declared once, and happened 2 times"),
+        (process("effect: fee: fee"), "fee is declared once, and happened 2 times"),
         (process("decided: program: got b"), "program had decided 'got a' at 0, and decided 'got b' in process 1"),
         (
             process("decided: program: got a", "perhaps: program: in time"),

@@ -11,13 +11,13 @@ from limpet import agent, tool
 
 @tool
 async def catch(fish: str) -> str:
-    await work(f"catch {fish}", 1)
+    await work(fish, 1)
     return fish
 
 
 @tool
 async def clean(fish: str) -> str:
-    await work(f"clean {fish}")
+    await work(fish)
     return fish
 
 

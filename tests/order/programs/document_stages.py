@@ -13,13 +13,13 @@ Sheets = asyncio.Queue[str | None]
 
 @tool
 async def scan(sheet: str) -> str:
-    await work(f"scan {sheet}", 1)
+    await work(sheet, 1)
     return sheet
 
 
 @llm
 async def read(sheet: str) -> str:
-    await work(f"read {sheet}")
+    await work(sheet)
     return f"text of {sheet}"
 
 

@@ -15,7 +15,7 @@ class Rejected(Exception):
 
 @tool
 async def check(what: str, is_wrong: bool) -> str:
-    await work(f"check {what}")
+    await work(what)
     if is_wrong:
         raise Rejected(what)
     return what

@@ -13,13 +13,13 @@ SUPPLIERS = ["ash", "beech", "cedar", "elm"]
 
 @tool
 async def ask(supplier: str) -> str:
-    await work(f"ask {supplier}")
+    await work(supplier)
     return f"offer of {supplier}"
 
 
 @tool
 async def check(supplier: str) -> str:
-    await work(f"check {supplier}")
+    await work(supplier)
     return f"{supplier} is sound"
 
 

@@ -11,7 +11,7 @@ from limpet import agent, tool
 
 @tool
 async def open_page(page: str) -> str:
-    await work(f"open {page}")
+    await work(page)
     return page
 
 

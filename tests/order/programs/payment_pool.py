@@ -11,7 +11,7 @@ from limpet import agent, tool
 
 @tool
 async def load(order: str) -> str:
-    await work(f"load {order}")
+    await work(order)
     return order
 
 

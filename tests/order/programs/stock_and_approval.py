@@ -11,7 +11,7 @@ from limpet import agent, tool
 
 @tool
 async def approve(who: str) -> str:
-    await work(f"approval of {who}")
+    await work(who)
     return who
 
 

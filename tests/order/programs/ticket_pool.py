@@ -11,7 +11,7 @@ from limpet import agent, tool
 
 @tool
 async def read(ticket: str) -> str:
-    await work(f"read {ticket}")
+    await work(ticket)
     return ticket
 
 
