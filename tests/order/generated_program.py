@@ -269,7 +269,7 @@ class Side:
         return await self._react(len(self.diary.decisions))
 
     async def _leave(self) -> int:
-        tasks = self._tasks(NoDiary(""))
+        tasks = self._tasks(NoDiary(self.diary.who))
         done, _ = await asyncio.wait(tasks, timeout=PATIENCE_S)
         there = [place for place, task in enumerate(tasks) if task in done]
         self.diary.decide_perhaps(f"{self.where}: {there} were there in time")

@@ -142,10 +142,10 @@ def _run_to_the_stop(
     _unwind(loop)
     if not has_ended:
         return None, "it hangs"
-    error = None if main.cancelled() else main.exception()
-    if main.cancelled() or error is not None:
-        return None, f"{type(error).__name__}: {error}"
-    return main.result(), ""
+    if main.cancelled():
+        return None, "it was cancelled, and nobody had asked for that"
+    error = main.exception()
+    return (main.result(), "") if error is None else (None, f"{type(error).__name__}: {error}")
 
 
 def _unwind(loop: asyncio.AbstractEventLoop) -> None:

@@ -1,6 +1,6 @@
 """Generated order-dependent programs, stopped at generated writes and resumed with other timings, go on as they began.
 
-500 of them; ``LIMPET_EXAMPLES=5000 pytest tests/order/test_generated.py`` makes as many as that.
+500 of them; ``ORDER_EXAMPLES=5000 pytest tests/order/test_generated.py`` makes as many as that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from order.loops import HERE, Loop
 
 from limpet import MemoryStateBackend
 
-EXAMPLES = int(os.environ.get("LIMPET_EXAMPLES", "500"))
+EXAMPLES = int(os.environ.get("ORDER_EXAMPLES", "500"))
 
 Stop = tuple[int | None, When]
 

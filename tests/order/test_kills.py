@@ -1,7 +1,7 @@
 """Order-dependent programs in real processes that are really killed, and resumed by others with other delays.
 
 Two kills at random moments and one at the end for each program and store, on asyncio's own loop. By hand on every loop,
-with 40 kills at random moments or as many as are said: ``LIMPET_SOAK=40 pytest -n 2 tests/order/test_kills.py``. The
+with 40 kills at random moments or as many as are said: ``ORDER_KILLS=40 pytest -n 2 tests/order/test_kills.py``. The
 programs are run by the Python that runs pytest.
 """
 
@@ -16,9 +16,9 @@ from order.checks import Ending, faults
 from order.killing import KilledLife
 from order.shapes import SHAPES, Shape
 
-_SOAK = os.environ.get("LIMPET_SOAK")
-KILLS = int(_SOAK or 2)
-KILLED = [shape for shape in SHAPES if _SOAK or shape.is_plain]
+_ASKED = os.environ.get("ORDER_KILLS")
+KILLS = int(_ASKED or 2)
+KILLED = [shape for shape in SHAPES if _ASKED or shape.is_plain]
 STORES = {"sqlite": "sqlite:///{}/runs.db", "files": "file://{}/store"}
 
 FIRST_GUESS_S = 0.03
