@@ -30,10 +30,10 @@ test: $(DEV) ## Run all tests, and hold the coverage to its floors
 	@rm -f coverage.json
 	@# Tests start programs by the thousand, and each would compile everything anew where no bytecode may be written.
 	@$(BIN)/python -m compileall -q src tests examples
-	@$(BIN)/pytest -n 2 --cov --cov-report= --cov-report=json --ignore=tests/damage --ignore=tests/crash
+	@$(BIN)/pytest -n 2 --cov --cov-report= --cov-report=json --ignore=tests/damage --ignore=tests/crash --ignore=tests/order
 	@$(BIN)/python tools/coverage_floors.py coverage.json
 	@# Sweeps over every stored byte and every write, which take far longer while coverage is measured, and add none.
-	@$(BIN)/pytest -n 2 tests/damage tests/crash
+	@$(BIN)/pytest -n 2 tests/damage tests/crash tests/order
 
 lint: $(DEV) ## Look for mistakes with ruff
 	@$(BIN)/ruff check
