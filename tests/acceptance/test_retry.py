@@ -319,9 +319,10 @@ def test_an_answer_of_a_model_that_fails_validation_is_asked_for_again() -> None
 def test_a_configuration_retries_every_error_wherever_it_is_given(where: str) -> None:
     always(ValueError("value"))
 
-    @tool(retry_config=AT_ONCE if where == "actor" else None)
-    async def find() -> None:
+    async def find_once() -> None:
         attempted("find")
+
+    find = tool(retry_config=AT_ONCE)(find_once) if where == "actor" else tool(find_once)
 
     @agent(retry_config=RetryConfig(enabled=False))
     async def finds() -> None:

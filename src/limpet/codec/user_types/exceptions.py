@@ -27,6 +27,9 @@ from limpet.errors import ValueNotReadable
 RECORDED_TRACEBACK: Final = "recorded_traceback"
 """The attribute under which a recorded exception has the text of the traceback that it had."""
 
+FAILED_CALL: Final = "_limpet_failed_call"
+"""The attribute under which an exception that goes up through a run has the call that it failed last. Never stored."""
+
 
 class _Plan(msgspec.Struct, frozen=True):
     name: str
@@ -71,7 +74,7 @@ def lower_exception(value: BaseException, lower: Lower, with_traceback: bool) ->
         _make(type(value), plan.layout, args)
     except Exception as error:
         raise NotStorable(type(value), f"cannot be built again from its arguments ({error})") from error
-    others = others_of(value.__dict__, (RECORDED_TRACEBACK,))
+    others = others_of(value.__dict__, (RECORDED_TRACEBACK, FAILED_CALL))
     for name, slot in plan.slots.items():
         others[name] = slot.__get__(value)
     members = {name: lower(member.__get__(value)) for name, member in plan.members}
