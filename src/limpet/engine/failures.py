@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from limpet.codec import values
 from limpet.codec.secret_search import secrets_of_error
 from limpet.codec.secrets import scrubbed
 from limpet.codec.user_types.exceptions import FAILED_CALL, RECORDED_TRACEBACK
+from limpet.codec.user_types.stand_in_exceptions import make_stand_in, names_from
 from limpet.engine.scope import Scope
-from limpet.errors import ValueNotReadable, ValueNotStorable
+from limpet.errors import ValueNotReadable
 from limpet.model import EventRecord, Failure
 
 _SLIPS: Final = frozenset(
@@ -106,37 +108,39 @@ def _is_wrap(error: BaseException, caught: BaseException, failed: Collection[str
     return all(sum(counts.values()) == before for counts, before in made)
 
 
-def can_be_raised(record: EventRecord) -> bool:
-    """Whether a recorded failure can be raised again as what it was; if not, the call is executed again."""
-    try:
-        return isinstance(recorded_error(record), Exception)
-    except ValueNotReadable:
-        return False
-
-
-def recorded_error(record: EventRecord) -> Any:
-    """The exception that a failed event raised, built again; None where it could not be recorded."""
-    assert record.error is not None
-    error = None if record.error.value is None else values.decode(record.error.value)
-    if isinstance(error, BaseException):
-        error.__dict__[RECORDED_TRACEBACK] = record.error.traceback
+def recorded_error(record: EventRecord) -> Exception:
+    """The exception that a failed event raised, built again; what cannot be built is stood in for."""
+    failure = record.error
+    assert failure is not None, "what failed has an error"
+    error: Any = None
+    if failure.value is not None:
+        with suppress(ValueNotReadable):
+            error = values.decode(failure.value)
+    if not isinstance(error, Exception):
+        error = make_stand_in(names_from(failure.type_name), failure.message, (failure.message,))
+    error.__dict__[RECORDED_TRACEBACK] = failure.traceback
     return error
 
 
 def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
     """What is recorded of an exception, with a mask in place of every secret."""
     secrets = {*secrets, *secrets_of_error(error)}
-    try:
-        value = values.encode_failure(error, secrets)
-    except ValueNotStorable:
-        value = None
     kind = type(error)
+    message = _as_utf8(scrubbed(_told(error), secrets))
     return Failure(
         type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
-        message=_as_utf8(scrubbed(str(error), secrets)),
+        message=message,
         traceback=_as_utf8(scrubbed("".join(traceback.format_exception(error)), secrets)),
-        value=value,
+        value=values.encode_failure(error, message, secrets),
     )
+
+
+def _told(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failed:
+        # It is the failure of the call that counts, not that of its text.
+        return f"<its text cannot be made: {type(failed).__name__}>"
 
 
 def _as_utf8(text: str) -> str:

@@ -23,7 +23,7 @@ from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import can_be_raised, causes_of, failure_of, mark_failed, recorded_error
+from limpet.engine.failures import causes_of, failure_of, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
@@ -113,11 +113,10 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         )
         if decision is Decision.SKIP:
             assert record is not None, "only what is recorded is skipped"
-            if record.status is _COMPLETED or can_be_raised(record):
-                return await _replay(scope, call, record, encoded)
-        elif decision is Decision.COMPARE:
+            return await _replay(scope, call, record, encoded)
+        if decision is Decision.COMPARE:
             return await compare(scope, call, record, encoded)
-        elif decision is Decision.ENTER:
+        if decision is Decision.ENTER:
             assert record is not None, "only an agent that is recorded has something inside"
             return await rehearse_agent(scope, call, record, encoded)
         if live.rehearsal is not None:
