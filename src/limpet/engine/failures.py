@@ -62,7 +62,9 @@ def causes_of(error: BaseException, failed: Collection[str]) -> tuple[str, ...]:
 
 def _failed_call(error: BaseException) -> tuple[str, tuple[_Made, ...]]:
     """The call that an exception failed last, and how many calls had been made by then."""
-    return error.__dict__.get(FAILED_CALL, ("", ()))
+    found: Any = error.__dict__.get(FAILED_CALL)
+    # Older records have the address alone, as an attribute of the exception.
+    return cast("tuple[str, tuple[_Made, ...]]", found) if type(found) is tuple else ("", ())
 
 
 _Follow = Callable[[BaseException, Collection[str]], Iterator[BaseException]]

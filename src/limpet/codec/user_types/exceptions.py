@@ -28,7 +28,7 @@ from limpet.errors import ValueNotReadable
 RECORDED_TRACEBACK: Final = "recorded_traceback"
 """The attribute under which a recorded exception has the text of the traceback that it had."""
 
-FAILED_CALL: Final = "_limpet_failed_call"
+FAILED_CALL: Final = "_limpet_address"
 """The attribute under which an exception that goes up through a run has the call that it failed last. Never stored."""
 
 
