@@ -165,7 +165,7 @@ def _build_as(cls: type[BaseException], parts: Any) -> BaseException:
     require_same_fields(name, rest.keys() & plan.slots.keys(), plan.slots)
     for key, slot in plan.slots.items():
         slot.__set__(error, rest.pop(key))
-    error.__dict__.update(with_stand_ins(rest, cls.__name__))
+    error.__dict__.update(with_stand_ins(rest, str(name).replace(":", ".")))
     for key, member in plan.members:
         member.__set__(error, members.get(key))
     if len(parts) > 4:

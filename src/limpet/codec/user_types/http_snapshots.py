@@ -163,6 +163,7 @@ _CLASSES: Final[tuple[tuple[Callable[[Any], object], frozenset[tuple[str, str]]]
         _headers,
         frozenset(
             {("httpx", "Headers"), ("httpx2", "Headers"), ("requests", "CaseInsensitiveDict"), ("http", "HTTPMessage")}
+            | {("email", "Message")}
             | {("multidict", name) for name in ("CIMultiDict", "CIMultiDictProxy", "MultiDict", "MultiDictProxy")}
         ),
     ),

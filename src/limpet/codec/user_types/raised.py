@@ -21,18 +21,17 @@ from limpet.codec.user_types.exceptions import (
     RECORDED_TRACEBACK,
     argument_list,
     built_in_members,
-    initialised,
     put_members,
     put_origin,
     traceback_text,
 )
-from limpet.codec.user_types.families import READ_AS_OLD, is_derived, layout_of, others_of, slots_of
+from limpet.codec.user_types.families import READ_AS_OLD, is_derived, others_of, slots_of
 from limpet.codec.user_types.not_kept import with_stand_ins
 from limpet.codec.user_types.stand_in_exceptions import (
     RECORDED_AS,
+    make_as,
     make_stand_in,
     may_stand_for,
-    put_args,
     readable_name,
     recorded_as,
 )
@@ -184,15 +183,9 @@ def _exact(name: str, args: list[Any], members: dict[Any, Any]) -> BaseException
         return None
     if cls is _pydantic_error():
         return _validation_error(cls, members)
-    layout: Any = layout_of(cls)
-    try:
-        error = initialised(cast("type[BaseException]", cls), layout, args)
-    except Exception:
-        try:
-            error = layout.__new__(cls)
-            put_args(error, args)
-        except Exception:
-            return None
+    error = make_as(cast("type[BaseException]", cls), args)
+    if error is None:
+        return None
     put_members(error, members)
     return error
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, cast
 
 from limpet.codec.names import entries_of_class, find_class
-from limpet.codec.user_types.families import entry_of, is_derived, layout_of
+from limpet.codec.user_types.exceptions import initialised
+from limpet.codec.user_types.families import entry_of, flags_of, is_derived, layout_of
 from limpet.errors import AttributeNotKept, ValueNotReadable
 
 RECORDED_AS: Final = "_limpet_recorded_as"
@@ -44,6 +45,23 @@ def names_from(type_name: str) -> list[str]:
 def put_args(error: BaseException, args: Sequence[Any]) -> None:
     """Set the arguments, whatever the class of the exception makes of that."""
     _put_args(error, tuple(args))
+
+
+def make_as(cls: type[BaseException], args: Sequence[Any]) -> BaseException | None:
+    """An exception of a class, by the built-in class that it is laid out as; None where it cannot be made so.
+
+    The built-in one fills its fields from the arguments where these fit.
+    """
+    layout: Any = layout_of(cls)
+    try:
+        return initialised(cls, layout, list(args))
+    except Exception:
+        try:
+            error: BaseException = layout.__new__(cls)
+        except Exception:
+            return None
+        put_args(error, args)
+        return error
 
 
 def may_stand_for(name: str) -> bool:
@@ -82,20 +100,19 @@ def _nearest(found: Sequence[type]) -> tuple[type, ...]:
 def _is_open(cls: type) -> bool:
     """Whether a class can be derived from without any code of it running."""
     is_plain = cast("type[object]", type(cls)) is type and entry_of(cls, "__init_subclass__") is _NOTICES_NOTHING
-    return is_plain and bool(cls.__flags__ & _IS_BASE) and not is_derived(cls, BaseExceptionGroup)
+    return is_plain and bool(flags_of(cls) & _IS_BASE) and not is_derived(cls, BaseExceptionGroup)
 
 
 def _instance(bases: tuple[type, ...], name: str, args: Sequence[Any]) -> BaseException:
     for some in (bases, bases[:1], (Exception,)):
         try:
             cls = _class_of(some, name)
-            layout: Any = layout_of(cls)
-            error: BaseException = layout.__new__(cls)
         except (TypeError, ValueError):
-            continue  # They lay out their instances in ways that do not go together, or cannot be made so.
-        put_args(error, args)
-        return error
-    raise AssertionError("an exception can be made")
+            continue  # They lay out their instances in ways that do not go together.
+        error = make_as(cls, args)
+        if error is not None:
+            return error
+    raise AssertionError("a plain exception can be made")
 
 
 def _class_of(bases: tuple[type, ...], name: str) -> type[BaseException]:
