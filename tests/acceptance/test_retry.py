@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from acceptance.turned_clock import turned_clock
 from crash.stores import opener
+from pydantic import BaseModel
 
 from limpet import (
     LLM,
@@ -32,6 +33,7 @@ from limpet import (
     StateStatus,
     Tool,
     UsageError,
+    ValueNotStorable,
     agent,
     current_event,
     llm,
@@ -76,7 +78,7 @@ class Answered(Exception):
 
     def __init__(self, status_code: int, retry_after: str = "") -> None:
         super().__init__(status_code, retry_after)
-        self.status_code = status_code
+        self.http_status = status_code
         self.headers = {"Retry-After": retry_after} if retry_after else {}
 
 
@@ -278,21 +280,77 @@ def test_nothing_else_is_tried_again_where_nothing_is_configured(declare: Any, e
     assert 1 == executions["ask"]
 
 
-@pytest.mark.parametrize("error", LASTING, ids=repr)
-def test_an_error_that_trying_again_does_not_change_is_not_tried_again_by_a_configuration_that_names_none(
-    error: Exception,
-) -> None:
+@pytest.mark.parametrize("error", [*LASTING, RuntimeError("anything")], ids=repr)
+@pytest.mark.parametrize("declare", [tool, llm])
+def test_a_configuration_that_names_no_errors_retries_every_one(declare: Any, error: Exception) -> None:
+    @declare(retry_config=tries(4))
+    async def ask() -> None:
+        attempted("ask")
+
+    @agent
+    async def asks() -> None:
+        await ask()
+
     always(error)
     with pytest.raises(type(error)):
-        Limpet("memory://", default_retry_config=AT_ONCE).run_sync(research, "kelp")
-    assert Counter(research=1, fetch=1) == executions
+        Limpet("memory://").run_sync(asks)
+    assert 4 == executions["ask"]
 
 
-def test_a_configuration_that_names_no_errors_tries_everything_else_again() -> None:
-    always(RuntimeError("anything"))
-    with pytest.raises(RuntimeError):
-        Limpet("memory://", retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE}).run_sync(research, "kelp")
-    assert 3 == executions["fetch"]
+class Verdict(BaseModel):
+    score: int
+
+
+def test_an_answer_of_a_model_that_fails_validation_is_asked_for_again() -> None:
+    @llm(retry_config=tries(4))
+    async def judge(text: str) -> Verdict:
+        executions["judge"] += 1
+        return Verdict.model_validate_json('{"score": "high"}' if executions["judge"] < 4 else '{"score": 7}')
+
+    @agent
+    async def judges() -> Verdict:
+        return await judge("kelp")
+
+    assert Verdict(score=7) == Limpet("memory://").run_sync(judges)
+    assert 4 == executions["judge"]
+
+
+@pytest.mark.parametrize("where", ["actor", "call", "by type", "store"])
+def test_a_configuration_retries_every_error_wherever_it_is_given(where: str) -> None:
+    always(ValueError("value"))
+
+    async def find_once() -> None:
+        attempted("find")
+
+    find = tool(retry_config=AT_ONCE)(find_once) if where == "actor" else tool(find_once)
+
+    @agent(retry_config=RetryConfig(enabled=False))
+    async def finds() -> None:
+        await (find.options(retry_config=AT_ONCE)() if where == "call" else find())
+
+    client = Limpet(
+        "memory://",
+        default_retry_config=AT_ONCE if where == "store" else None,
+        retry_config_by_actor_type={EventType.TOOL_CALL: AT_ONCE} if where == "by type" else None,
+    )
+    with pytest.raises(ValueError, match="value"):
+        client.run_sync(finds)
+    assert 3 == executions["find"]
+
+
+def test_what_limpet_refuses_is_not_retried() -> None:
+    @tool(retry_config=AT_ONCE)
+    async def connects() -> object:
+        executions["connects"] += 1
+        return object()
+
+    @agent
+    async def opens() -> None:
+        await connects()
+
+    with pytest.raises(ValueNotStorable):
+        Limpet("memory://").run_sync(opens)
+    assert 1 == executions["connects"]
 
 
 @pytest.mark.parametrize(
@@ -410,7 +468,7 @@ def test_a_server_that_asks_for_time_is_given_it(asked: str, waits: list[float])
 
 def test_a_server_that_asks_for_more_than_the_longest_delay_is_given_that_too(waits: list[float]) -> None:
     failing[:] = [Answered(429, "30"), Answered(404)]
-    assert [30.0] == failed_for_good(RetryConfig(3, initial_delay=0.5, max_delay=2.0))
+    assert [30.0] == failed_for_good(RetryConfig(2, initial_delay=0.5, max_delay=2.0))
 
 
 def test_a_server_is_given_the_time_it_asks_for_where_nothing_is_configured(waits: list[float]) -> None:

@@ -323,24 +323,6 @@ def test_options_add_up(client: Limpet) -> None:
     assert "double[a]" == double.options(key="a").options(version="2").label
 
 
-def test_a_run_that_gave_up_by_itself_tries_what_failed_in_it_again(client: Limpet) -> None:
-    @agent
-    async def gives_up() -> str:
-        failed = None
-        for _ in range(2):
-            try:
-                return await breaks_once("service")
-            except LookupError as error:
-                failed = str(error)
-        raise RuntimeError(f"gave up: {failed}")
-
-    with pytest.raises(RuntimeError, match="gave up"):
-        client.run_sync(gives_up, state_id="gives-up")
-    switch["service"] = False
-    assert "service" == client.run_sync(gives_up, state_id="gives-up")
-    assert 3 == executions["service"]
-
-
 def test_a_failure_in_a_task_group_is_tried_again(client: Limpet) -> None:
     @agent
     async def groups() -> list[Any]:

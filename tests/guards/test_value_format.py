@@ -7,6 +7,7 @@ import ipaddress
 import json
 import re
 import struct
+import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -32,6 +33,7 @@ from limpet import ArtifactReference, MissingSecret, register_type
 from limpet.codec import values
 from limpet.codec.kinds import Opaque
 from limpet.codec.left_out import LeftOut
+from limpet.codec.user_types.http_parts import RecordedHeaders, RecordedRequest, RecordedResponse, RecordedUrl
 from limpet.lines import TAG_NAMES, text_of_value
 
 
@@ -129,6 +131,10 @@ NOTES: list[tuple[Any, int, Any]] = [
     (ArtifactReference("sha256:" + "0" * 64, "text", 5, "kelp", ""), 37, ["sha256:" + "0" * 64, "text", 5, "kelp", ""]),
     (MissingSecret("token"), 38, ["token", b"limpet:secret"]),
     (LeftOut(Cave, "name"), 39, [here("Cave"), "name"]),
+    (RecordedUrl("https://reef.example/1"), 41, ["url", "https://reef.example/1"]),
+    (RecordedHeaders((("Age", "1"),)), 41, ["headers", [["Age", "1"]]]),
+    (RecordedRequest({"method": "GET"}), 41, ["request", {"method": "GET"}]),
+    (RecordedResponse({"status": 503, "more": 0}), 41, ["response", {"status": 503, "more": 0}]),
 ]
 
 
@@ -152,8 +158,24 @@ def test_what_a_type_is_registered_as_is_what_the_page_says() -> None:
     assert ormsgpack.packb(ext(36, ["hand.Kept", 2, None, "kelp"])) == values.encode(Kept("kelp"))
 
 
+class Lost(LookupError):
+    pass
+
+
+def test_what_is_recorded_of_an_exception_that_failed_an_event_is_what_the_page_says() -> None:
+    error = Lost("kelp", threading.Lock())
+    vars(error)["depth"] = 3
+    message = str(error)
+    args = ["kelp", ext(30, "_thread.lock")]
+    names = [here("Lost"), *(f"builtins:{name}" for name in ("LookupError", "Exception", "BaseException"))]
+    content = [names, message, args, {"depth": 3}, {}, True, None, False, None]
+    encoded = values.encode_failure(error, message)
+    assert ormsgpack.packb(ext(40, content)) == encoded
+    assert encoded == lines.pack(text_of_value(encoded))
+
+
 def test_there_is_an_example_of_every_tag() -> None:
-    assert set(page.tag_names()) == {tag for _, tag, _ in CONTENTS + NOTES} | {36}
+    assert set(page.tag_names()) == {tag for _, tag, _ in CONTENTS + NOTES} | {36, 40}
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,11 @@ from hostile.artifact_contents import ChangedArtifacts, read_artifact
 from hostile.fuzzing import Fuzzer
 from hostile.journals import KEY, STATE_ID, ChangedJournals, framed, read_journal
 from hostile.watch import Reading, Watch
+from pydantic import TypeAdapter, ValidationError
 
 from limpet.codec.frames import from_frames
-from limpet.codec.values import decode, encode
+from limpet.codec.user_types.http_parts import RecordedHeaders, RecordedRequest, RecordedResponse
+from limpet.codec.values import decode, encode, encode_failure
 from limpet.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, ValueNotReadable, WrongKey
 from limpet.journal.timeline import intact
 
@@ -98,8 +100,32 @@ def fuzz(watch: Watch, make: Callable[[], bytes], read: Callable[[bytes], str], 
 
 
 def samples() -> list[list[bytes]]:
-    """The encoded values of the table, by row."""
-    return [[encode(value) for value in row.values()] for row in rows().values()]
+    """The encoded values of the table, by row, and the failures that a run records of its exceptions."""
+    table = rows()
+    failures = [encode_failure(error, str(error)) for error in (*table["exceptions"].values(), *_lost_exceptions())]
+    return [*([encode(value) for value in row.values()] for row in table.values()), failures]
+
+
+def _lost_exceptions() -> list[BaseException]:
+    """Exceptions that cannot come back as they were."""
+
+    class Local(ConnectionError):
+        pass
+
+    local = Local("no answer")
+    pairs = (("Content-Type", "text/plain"),)
+    request = RecordedRequest({"method": "GET", "url": "https://api.example/v1", "headers": RecordedHeaders(pairs)})
+    local.response = RecordedResponse({"status": 503, "text": "busy", "more": 0, "request": request})  # pyright: ignore[reportAttributeAccessIssue]
+    local.connection = object()  # pyright: ignore[reportAttributeAccessIssue]
+    return [local, ExceptionGroup("both", [local]), _invalid()]
+
+
+def _invalid() -> BaseException:
+    try:
+        TypeAdapter(int).validate_python("many")
+    except ValidationError as error:
+        return error
+    raise AssertionError("it is no number")
 
 
 def _supply(what: str, encoded: list[list[bytes]], seed: int) -> Supply:

@@ -12,9 +12,11 @@ from limpet.client.running import StoppingOptions
 
 @click.command("resume", short_help="Go on with a run.")
 @click.argument("state_id", metavar="ID")
+@click.option("--retry-caught", is_flag=True, help="Execute again also what failed and was caught.")
 @run_options
 def resume(
     state_id: str,
+    retry_caught: bool,
     store: str | None,
     wait_s: float | None,
     stopping: StoppingOptions,
@@ -24,6 +26,7 @@ def resume(
 ) -> None:
     """Go on with a run where it stands, with the input that it was begun with, and print its result.
 
+    A failure that the program caught is raised again, and its call is not executed, unless `--retry-caught` is given.
     The agent is imported from where it was declared; type this in the folder that the run was begun in.
     """
     with open_limpet(store) as client:
@@ -35,7 +38,7 @@ def resume(
                 state_id=state_id,
                 actor=actor,
                 begin=lambda announced, bus: client.resume(
-                    state_id, agent=announced, event_bus=bus, wait_s=wait_s, **stopping
+                    state_id, agent=announced, event_bus=bus, wait_s=wait_s, retry_caught=retry_caught, **stopping
                 ),
                 telling=Telling(as_json, is_verbose, is_quiet),
             )

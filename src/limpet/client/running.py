@@ -205,12 +205,15 @@ class Running(OpenedStore):
         record_inputs: bool | None = None,
         wait_s: float | None = None,
         on_drift: OnDrift | str | None = None,
+        retry_caught: bool = False,
         **stopping: Unpack[StoppingOptions],
     ) -> R:
         """Take a stored run up again, with the input it was begun with, and give its result.
 
         The agent is the one given, else one that this process has declared, else the one that the state names to
-        import. What may stop it is said as for ``run``. Raises UnknownState, AgentNotFound, and what ``run`` raises.
+        import. What may stop it is said as for ``run``. ``retry_caught`` executes again also the calls whose failure
+        the program had caught; otherwise such a failure is raised again. Raises UnknownState, AgentNotFound, and what
+        ``run`` raises.
         """
         run = await self._recorded_run(
             self._header(state_id),
@@ -219,6 +222,7 @@ class Running(OpenedStore):
             record_inputs=record_inputs,
             wait_s=wait_s,
             on_drift=on_drift,
+            retry_caught=retry_caught,
             **stopping,
         )
         return await run_to_end(self._writer, run)
@@ -234,6 +238,7 @@ class Running(OpenedStore):
         on_drift: OnDrift | str | None = None,
         new_timeline: MakeTimeline | None = None,
         repeats_once: bool = False,
+        retry_caught: bool = False,
         first: Record | None = None,
         **stopping: Unpack[StoppingOptions],
     ) -> Run:
@@ -260,6 +265,7 @@ class Running(OpenedStore):
             create=False,
             new_timeline=new_timeline,
             repeats_once=repeats_once,
+            retry_caught=retry_caught,
         )
 
 

@@ -9,6 +9,7 @@ rare cases, or names the place.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from threading import local
 from types import NoneType
 from typing import Any, Final, cast
@@ -18,20 +19,28 @@ import ormsgpack
 from limpet.codec.kinds import Kind, Lower, NotStorable, Opaque
 from limpet.codec.left_out import LEFT_OUT, LeftOut, leaving_out
 from limpet.codec.library_types.optional import OPTIONAL_KINDS, kind_of
+from limpet.codec.names import find_entry
 from limpet.codec.places import refusal
 from limpet.codec.python_types.standard import OPTIONS, STANDARD_KINDS, lower_big_int
 from limpet.codec.references import REFERENCE
 from limpet.codec.secrets import MARK as SECRET_MARK
-from limpet.codec.secrets import MISSING, MissingSecret, kind_of_secret, masked
+from limpet.codec.secrets import MISSING, MissingSecret, kind_of_secret, masked, scrubbed
 from limpet.codec.user_types.classes import FAMILIES
 from limpet.codec.user_types.exceptions import EXCEPTION, lower_exception
-from limpet.codec.user_types.families import LEAVE_SCALARS
+from limpet.codec.user_types.families import LEAVE_SCALARS, REGISTERED_KINDS, is_derived
+from limpet.codec.user_types.http_parts import HTTP, STAND_INS
+from limpet.codec.user_types.http_snapshots import snapshot_of
+from limpet.codec.user_types.not_kept import NOT_KEPT, NotKept
+from limpet.codec.user_types.raised import RAISED, lower_briefly, lower_raised
 from limpet.codec.user_types.registered import REGISTERED, keep_current, registering
 from limpet.errors import LimpetError, SecretNeeded, ValueNotReadable
 from limpet.model.artifacts import ArtifactReference
 
 Offer = Callable[[Any], ArtifactReference | None]
 """Asked for every part of a value that is not a list or a dict: a reference if the part is to be an artifact."""
+
+_DEEPEST: Final = 20
+"""So many exceptions deep, through causes and groups, what failed an event is recorded."""
 
 _SCALARS: Final = frozenset({NoneType, bool, int, float, str, bytes})
 _SHORT: Final = frozenset({NoneType, bool, int, float})
@@ -48,8 +57,12 @@ _kinds: Final[dict[type, Kind]] = {
     ArtifactReference: REFERENCE,
     MissingSecret: MISSING,
     LeftOut: LEFT_OUT,
+    NotKept: NOT_KEPT,
+    **dict.fromkeys(STAND_INS, HTTP),
 }
-_kinds_by_tag: Final = {kind.tag: kind for kind in (*_kinds.values(), *FAMILIES.values(), *OPTIONAL_KINDS, REGISTERED)}
+_kinds_by_tag: Final = {
+    kind.tag: kind for kind in (*_kinds.values(), *FAMILIES.values(), *OPTIONAL_KINDS, REGISTERED, RAISED)
+}
 keep_current(_kinds)
 
 _UNSTORABLE = (TypeError, ValueError, AttributeError, NotStorable)
@@ -89,20 +102,75 @@ def encode_leniently(value: object, place: str = "value") -> bytes:
         return _encode_carefully(value, place, _noting)
 
 
-def encode_failure(error: BaseException, secrets: Collection[str] = ()) -> bytes:
-    """The bytes of an exception, leniently, with a mask in place of every secret in it."""
+def encode_failure(error: BaseException, message: str, secrets: Collection[str] = ()) -> bytes:
+    """The bytes of an exception that failed an event, with a mask in place of every secret in it. Never refuses.
 
-    def lower(part: Any) -> Any:
-        return _noting_with(masked(part, secrets), lower)
+    ``message`` is what the exception says, without secrets.
+    """
+    for says_message in (False, True):
+        try:
+            data = _packb(_FailureParts(error, message, secrets, says_message).lower(error), lower_big_int, OPTIONS)
+            if says_message or _says(data, message):
+                return data
+        except (*_FAILURES, LimpetError):
+            continue
+    return _packb(_Ext(RAISED.tag, _packb(lower_briefly(error, message), lower_big_int, OPTIONS)))
 
-    def lower_error(part: Any) -> Any:
-        # The text of its traceback stands beside it in the record.
-        if part is not error or _kind_of(_type_of(part)) is not EXCEPTION:
-            return lower(part)
-        parts = lower_exception(part, lower, with_traceback=False)
-        return ormsgpack.Ext(EXCEPTION.tag, _packb(parts, lower_big_int, OPTIONS))
 
-    return _encode_carefully(error, "the exception", lower_error)
+def _says(data: bytes, message: str) -> bool:
+    """Whether an exception that was written says the same when it is read."""
+    try:
+        read = decode(data)
+        return str(read) == message or find_entry("pydantic_core:ValidationError") is _type_of(read)
+    except Exception:
+        return False
+
+
+class _FailureParts:
+    """The way down for an exception that failed an event, and for all that it refers to."""
+
+    def __init__(self, error: BaseException, message: str, secrets: Collection[str], says_message: bool) -> None:
+        self.error = error
+        self.message = message
+        self.secrets = secrets
+        self.says_message = says_message
+        self.above: list[BaseException] = []
+        """The exceptions that enclose what is being lowered: one that refers to itself is cut off there."""
+
+    def lower(self, part: Any) -> Any:
+        cls = _type_of(part)
+        if not is_derived(cls, BaseException):
+            kept = snapshot_of(part)
+            return _noting_with(masked(part if kept is None else kept, self.secrets), self.lower)
+        if len(self.above) >= _DEEPEST or any(part is each for each in self.above):
+            return _lower_by_kind(Opaque(f"{cls.__module__}.{cls.__qualname__}"), self.lower)
+        self.above.append(part)
+        try:
+            return self._lower_exception(part, cls)
+        finally:
+            self.above.pop()
+
+    def _lower_exception(self, part: BaseException, cls: type) -> Any:
+        is_top = part is self.error
+        if cls in REGISTERED_KINDS:
+            with suppress(NotStorable):
+                return _lower_by_kind(part, self.lower)
+        elif cls.__module__ == "builtins" and not self.says_message:
+            with suppress(NotStorable):
+                parts = lower_exception(part, self.lower, with_traceback=not is_top)
+                return _Ext(EXCEPTION.tag, _packb(parts, lower_big_int, OPTIONS))
+        message = self.message if is_top else scrubbed(_told(part), self.secrets)
+        parts = lower_raised(
+            part, self.lower, message, with_traceback=not is_top, says_message=is_top and self.says_message
+        )
+        return _Ext(RAISED.tag, _packb(parts, lower_big_int, OPTIONS))
+
+
+def _told(error: BaseException) -> str:
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return ""
 
 
 def encode_arguments(arguments: Any) -> bytes:

@@ -23,7 +23,7 @@ from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import can_be_raised, causes_of, failure_of, mark_failed, recorded_error
+from limpet.engine.failures import causes_of, failure_of, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
@@ -151,9 +151,8 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
         )
         if decision is Decision.SKIP:
             assert record is not None, "only what is recorded is skipped"
-            if record.status is _COMPLETED or can_be_raised(record):
-                return await _replay(scope, call, record, encoded, order)
-        elif decision is Decision.COMPARE or decision is Decision.ENTER:
+            return await _replay(scope, call, record, encoded, order)
+        if decision is Decision.COMPARE or decision is Decision.ENTER:
             return await _run_again(scope, call, record, encoded, decision)
         if order is not None and record is not None and record.status is ExecutionStatus.CANCELLED:
             # It was cancelled by the code, which is to do so again; else it is executed.

@@ -75,6 +75,8 @@ class Run(msgspec.Struct, kw_only=True):
     on_drift: OnDrift = OnDrift.WARN
     repeats_once: bool = False
     """Whether what is declared ``once`` may be executed again."""
+    retry_caught: bool = False
+    """Whether failures that the program had caught are retried."""
     limits: Limits = Limits()
     """How it is retried, and what may stop it."""
     capture: Capture | None = None
@@ -186,6 +188,8 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
                 await _begin_timeline(live, run.new_timeline)
             elif is_rolled_back(grant.header):
                 raise RolledBack(run.state_id)
+            if run.retry_caught:
+                live.history.retry_caught()
             _mark_running(live, run.limits.retry)
         run.limits.apply_to(live)
     except BaseException:

@@ -33,7 +33,8 @@ LimpetError
 │  ├─ Drift                the code no longer fits the record, where that is declared an error
 │  ├─ OutcomeUnknown       a call declared once was cut off; the state awaits that a person says what became of it
 │  ├─ ValueNotReadable     a recorded value cannot be built again in this program
-│  └─ SecretNeeded         a secret was not stored, and is used in a replay
+│  ├─ SecretNeeded         a secret was not stored, and is used in a replay
+│  └─ AttributeNotKept     something of a recorded exception is used that could not be recorded
 ├─ BackendError            the store
 │  ├─ BackendUnavailable   it does not answer now; trying again may help
 │  │  └─ StoreFull         there is no room left
@@ -89,6 +90,7 @@ from limpet.errors.events import (
     ExecutionInterrupted,
 )
 from limpet.errors.replay import (
+    AttributeNotKept,
     Drift,
     DriftWarning,
     LateCallWarning,
@@ -146,6 +148,7 @@ __all__ = [
     "ArtifactCorrupted",
     "ArtifactMissing",
     "ArtifactsShared",
+    "AttributeNotKept",
     "Awaiting",
     "AwaitingAnswer",
     "BackendError",

@@ -87,6 +87,22 @@ class SecretNeeded(ReplayError):
         )
 
 
+class AttributeNotKept(ReplayError, AttributeError):
+    """Something of a recorded exception is used that could not be recorded with it."""
+
+    def __init__(self, name: str, of: str, why: str) -> None:
+        super().__init__(name, of, why)
+        self.name = name
+        self.of = of
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name!r} of {self.of} was not recorded with the exception: {self.why}. Take what the program needs "
+            "of it into an attribute of plain data, or into the message, before the exception is raised."
+        )
+
+
 class DriftWarning(UserWarning):
     """The code no longer fits what is recorded: an input or a version changed, or a call came, went or moved."""
 

@@ -2,11 +2,12 @@
 
 All of that is of one timeline, the current one unless another is asked for. The journal has those of all timelines.
 
-Which failures are tried again when a state is taken up again? A failure that its caller caught is part of what
-happened: it is replayed like a result, so that the run takes the same way. A failure that went on to fail what
-encloses it, up to the top, is what the run failed of: that one, and the calls it passed through, are tried again. The
-record of a failed event names the calls inside it whose failure it passed on (``causes``); the rule follows them from
-the top downwards. What failed an attempt of an event that is tried again is tried again with it, by the same rule.
+Which failures are retried when a state is resumed? A failure that its caller caught is part of what happened: it is
+replayed like a result, so that the run takes the same way, whatever failed the run later. A failure that went on to
+fail what encloses it, up to the top, is what the run failed of: that one, and the calls it passed through, are retried.
+The record of a failed event names the calls inside it whose failure it passed on (``causes``); the rule follows them
+from the top downwards. What failed an attempt of an event that is retried is retried with it, by the same rule.
+``retry_caught`` marks all the others as well, for who wants that.
 """
 
 from __future__ import annotations
@@ -303,6 +304,10 @@ class History:
                 self.to_retry.add(failed)
                 to_look_at += (cause for cause in record.causes if cause not in seen)
                 seen.update(record.causes)
+
+    def retry_caught(self) -> None:
+        """Mark every failed event, so that those are retried as well whose failure was caught."""
+        self.to_retry.update(address for address, record in self.latest.items() if record.status is _FAILED)
 
     def events(self) -> Iterator[EventRecord]:
         """The records of events, in order."""

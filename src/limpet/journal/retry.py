@@ -10,15 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from limpet.errors import EventFailed, LimpetError
-from limpet.journal.transient import (
-    PROGRAMMING_ERRORS,
-    http_status,
-    is_a,
-    is_transient,
-    is_transient_status,
-    members_of,
-    retry_after_s,
-)
+from limpet.journal.transient import is_a, is_transient, members_of, retry_after_s
 from limpet.model import BackoffStrategy, EventRecord, EventType, ExecutionStatus, RetryConfig
 
 BUILT_IN: Final = RetryConfig()
@@ -51,7 +43,7 @@ def is_retried(config: RetryConfig, error: BaseException) -> bool:
     """Whether a configuration tries again after this error, as ``RetryConfig`` says.
 
     A group is tried again where each of its members is, or where it is named itself. One excluded member is enough to
-    exclude it.
+    exclude it. What Limpet refuses it refuses again: that takes a class of Limpet's own among those that are named.
     """
     if not config.enabled or not is_a(error, Exception):
         return False
@@ -61,20 +53,15 @@ def is_retried(config: RetryConfig, error: BaseException) -> bool:
     excluded, named = config.exclude_exceptions or (), config.retry_on_exceptions
     if any(is_a(each, *excluded) for each in (error, *members)):
         return False
-    if named is not None:
-        return is_a(error, *named) or all(is_a(each, *named) for each in members)
-    return not any(_is_lasting(each) for each in members)
+    ours = [each for each in named or () if type.__subclasscheck__(LimpetError, each)]
+    if any(_is_refusal(each) and not is_a(each, *ours) for each in members):
+        return False
+    return named is None or is_a(error, *named) or all(is_a(each, *named) for each in members)
 
 
-def _is_lasting(error: BaseException) -> bool:
-    """Whether it is certain that trying again changes nothing, of an error that no configuration names."""
-    if is_a(error, *PROGRAMMING_ERRORS):
-        return True
-    # What Limpet refuses it refuses again. The failure of an event is that of user code.
-    if is_a(error, LimpetError) and not is_a(error, EventFailed, TimeoutError):
-        return True
-    status = http_status(error)
-    return status is not None and not is_transient_status(status)
+def _is_refusal(error: BaseException) -> bool:
+    """Whether Limpet itself refuses something. The failure of an event is that of user code, and time may suffice."""
+    return is_a(error, LimpetError) and not is_a(error, EventFailed, TimeoutError)
 
 
 def backoff_s(config: RetryConfig, attempt: int, spread: float) -> float:

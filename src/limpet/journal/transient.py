@@ -46,6 +46,16 @@ _NETWORK_ERRNOS: Final = frozenset(
     if (number := getattr(errno, name, None)) is not None
 )
 
+# The packages of HTTP clients, and of services whose errors carry the status of an answer.
+_HTTP_CLIENTS: Final = frozenset(
+    {
+        *("aiohttp", "httpcore", "httpx", "httpx2", "niquests", "pycurl", "requests", "tornado", "urllib", "urllib3"),
+        *("anthropic", "cohere", "groq", "litellm", "mistralai", "ollama", "openai", "pydantic_ai", "replicate"),
+        *("azure", "botocore", "elastic_transport", "elasticsearch", "github", "google", "googleapiclient", "grpc"),
+        *("huggingface_hub", "notion_client", "qdrant_client", "slack_sdk", "stripe", "together", "twilio"),
+    }
+)
+
 # Names that mean the same wherever a class is declared: many libraries and clients have classes of these names.
 _TRANSIENT_NAMES: Final = frozenset(
     {
@@ -114,7 +124,8 @@ def is_transient(error: BaseException) -> bool:
     """Whether an error is of the kind that passes by itself: of networks, time limits, and servers in trouble.
 
     A programming error is not, nor is one of Limpet itself, unless that says that time ran out. Otherwise an HTTP
-    status decides where there is one, and then the class and the ``errno``. A group is if all its members are.
+    status decides where the error is one of HTTP, and then the class and the ``errno``. A group is if all its members
+    are.
     """
     return all(_is_transient(each, 0) for each in members_of(error))
 
@@ -163,17 +174,36 @@ def is_transient_status(status: int) -> bool:
 
 
 def http_status(error: BaseException) -> int | None:
-    """The HTTP status that an error carries, or its response does; None where there is none."""
-    for name in ("status_code", "status", "code", "http_status"):
+    """The HTTP status that an error carries, or its response does; None where there is none.
+
+    A number under some name is a status only where the class is, or derives from, one of an HTTP client's: exit codes
+    and protocols of databases have the same names. Any other error says so itself, by the name ``http_status``.
+    """
+    status = _as_status(_read(error, "http_status"))
+    if status is not None or not _is_of_http_client(type(error)):
+        return status
+    for name in ("status_code", "status", "code"):
         status = _as_status(_read(error, name))
         if status is not None:
             return status
     response = _read(error, "response")
+    if type(response) is dict:
+        return _status_in(cast("dict[Any, Any]", response))
     for name in ("status_code", "status"):
         status = _as_status(_read(response, name))
         if status is not None:
             return status
     return None
+
+
+def _is_of_http_client(cls: type) -> bool:
+    return any(package in _HTTP_CLIENTS for package, _ in _names(cls))
+
+
+def _status_in(response: dict[Any, Any]) -> int | None:
+    """The status in an answer as botocore gives it."""
+    about = response.get("ResponseMetadata")
+    return _as_status(cast("dict[Any, Any]", about).get("HTTPStatusCode")) if type(about) is dict else None
 
 
 def _as_status(value: Any) -> int | None:

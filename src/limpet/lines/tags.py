@@ -44,6 +44,8 @@ TAG_NAMES: Final[dict[int, str]] = {
     37: "artifact",
     38: "secret",
     39: "left_out",
+    40: "raised",
+    41: "http",
 }
 """A name is part of the format, as its tag is: it is never changed, nor given to another kind."""
 

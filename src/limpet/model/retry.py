@@ -41,10 +41,10 @@ class RetryConfig(msgspec.Struct, frozen=True):
     ``retry_timeout`` bounds the whole event, attempts and waits together. ``enabled=False`` means off at that level:
     no other one is asked.
 
-    Without ``retry_on_exceptions`` everything is tried again except programming errors, what carries an HTTP status
-    that trying again does not change, and what Limpet itself refuses. With it, exactly those and their subclasses
-    are, and with an empty one nothing is. ``exclude_exceptions`` always wins. Only an ``Exception`` is ever tried
-    again: no cancellation and no KeyboardInterrupt, named or not.
+    Without ``retry_on_exceptions`` every ``Exception`` is retried, whatever its kind. With it, exactly those and their
+    subclasses are, and with an empty one nothing is. ``exclude_exceptions`` always wins. What Limpet itself refuses,
+    such as Drift, is retried only where a class of Limpet's own is named. No cancellation and no KeyboardInterrupt is
+    ever retried, named or not.
 
     All times are in seconds. A single exception type stands for a tuple of one, and ``'linear'`` for the member. Raises
     UsageError where a value has no meaning.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limpet.errors import ConditionFailed, EventFailed, LeaseLost, LimpetError, UsageError
+from limpet.errors import ConditionFailed, Drift, EventFailed, LeaseLost, LimpetError, UsageError, ValueNotStorable
 from limpet.journal.retry import (
     BUILT_IN,
     OFF,
@@ -29,7 +29,9 @@ CONSTANT, LINEAR, EXPONENTIAL, FIBONACCI = BackoffStrategy
 
 
 class ServerError(Exception):
-    """An error that carries a status and headers."""
+    """An error of an HTTP client, whose response has a status and headers."""
+
+    __module__ = "httpx"
 
     def __init__(self, status: int, **headers: str) -> None:
         super().__init__(status)
@@ -81,29 +83,30 @@ def test_the_built_in_configuration_tries_again_what_is_transient_only() -> None
 
 @pytest.mark.parametrize(
     "error",
-    [RuntimeError(), OSError(), TimeoutError(), ServerError(503), ServerError(429), EventFailed("a", "no"), TimeIsUp()],
+    [
+        *(RuntimeError(), OSError(), TimeoutError(), ServerError(503), ServerError(429), EventFailed("a", "no")),
+        *(TimeIsUp(), ValueError(), TypeError(), KeyError(), AttributeError(), AssertionError()),
+        *(ServerError(404), ServerError(401)),
+    ],
 )
-def test_a_configuration_that_names_nothing_tries_again_what_may_change(error: Exception) -> None:
+def test_a_configuration_that_names_nothing_retries_every_exception(error: Exception) -> None:
     assert is_retried(RetryConfig(), error)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        *(
-            ValueError(),
-            TypeError(),
-            KeyError(),
-            AttributeError(),
-            AssertionError(),
-            ServerError(404),
-            ServerError(401),
-        ),
-        *(UsageError("no", "do"), LeaseLost("kelp-42", 3)),
-    ],
-)
-def test_a_configuration_that_names_nothing_does_not_try_again_what_cannot_change(error: Exception) -> None:
+REFUSALS = [
+    UsageError("no", "do"),
+    LeaseLost("kelp-42", 3),
+    Drift("research::fetch::tool_call", "kelp-42", "its input changed"),
+    ValueNotStorable("result", "a socket", "no"),
+    ExceptionGroup("no", [OSError(), UsageError("no", "do")]),
+]
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=repr)
+def test_what_limpet_refuses_is_retried_only_where_it_is_named(error: Exception) -> None:
     assert not is_retried(RetryConfig(), error)
+    assert not is_retried(RetryConfig(retry_on_exceptions=(Exception,)), error)
+    assert is_retried(RetryConfig(retry_on_exceptions=(LimpetError, OSError)), error)
 
 
 def test_the_result_that_did_not_pass_a_condition_may_be_made_again() -> None:
@@ -144,7 +147,7 @@ def test_a_group_is_tried_again_where_each_of_its_members_is() -> None:
     assert is_retried(BUILT_IN, group(TimeoutError(), ConnectionError()))
     assert not is_retried(BUILT_IN, group(TimeoutError(), RuntimeError()))
     assert is_retried(RetryConfig(), group(RuntimeError(), group(OSError())))
-    assert not is_retried(RetryConfig(), group(RuntimeError(), group(ValueError())))
+    assert is_retried(RetryConfig(), group(RuntimeError(), group(ValueError())))
     named = RetryConfig(retry_on_exceptions=(LookupError,))
     assert is_retried(named, group(KeyError(), IndexError()))
     assert not is_retried(named, group(KeyError(), OSError()))
@@ -264,7 +267,7 @@ def test_it_is_given_up_where_no_attempt_is_left() -> None:
 
 
 def test_it_is_given_up_where_the_error_is_not_tried_again() -> None:
-    assert wait_after(RetryConfig(), ValueError()) is None
+    assert wait_after(RetryConfig(), UsageError("no", "do")) is None
     assert wait_after(BUILT_IN, RuntimeError()) is None
     assert wait_after(OFF, TimeoutError()) is None
 

@@ -192,19 +192,60 @@ def test_an_error_that_is_its_own_reason_is_not_transient() -> None:
     assert not is_transient(error)
 
 
+def answered(base: type[BaseException] = Exception, **attributes: Any) -> BaseException:
+    """An error of an HTTP client with these attributes."""
+    error = library_error("httpx", "HTTPStatusError", base=base)
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
+
+
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 529, 599])
 def test_a_status_of_a_server_in_trouble_is_transient(status: int) -> None:
     assert is_transient_status(status)
-    assert is_transient(error_with(status_code=status))
-    assert is_transient(error_with(response=SimpleNamespace(status_code=status)))
+    assert is_transient(answered(status_code=status))
+    assert is_transient(answered(response=SimpleNamespace(status_code=status)))
+    assert is_transient(error_with(http_status=status))
 
 
 @pytest.mark.parametrize("status", [100, 200, 301, 400, 401, 403, 404, 409, 422, 499])
 def test_another_status_is_not_even_of_an_error_of_networks(status: int) -> None:
     assert not is_transient_status(status)
-    assert not is_transient(error_with(status_code=status))
-    assert not is_transient(error_with(TimeoutError, status_code=status))
-    assert not is_transient(error_with(ConnectionError, response=SimpleNamespace(status=status)))
+    assert not is_transient(answered(status_code=status))
+    assert not is_transient(answered(TimeoutError, status_code=status))
+    assert not is_transient(answered(ConnectionError, response=SimpleNamespace(status=status)))
+    assert not is_transient(error_with(TimeoutError, http_status=status))
+
+
+@pytest.mark.parametrize("name", ["status_code", "status", "code", "response"])
+def test_a_number_of_an_error_that_is_none_of_http_is_no_status(name: str) -> None:
+    number: Any = SimpleNamespace(status_code=503) if name == "response" else 503
+    attributes: dict[str, Any] = {name: number}
+    assert http_status(error_with(**attributes)) is None
+    assert not is_transient(error_with(**attributes))
+    assert is_transient(error_with(TimeoutError, **attributes))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("httpx", "httpx2", "requests.exceptions", "aiohttp.client_exceptions", "urllib.error", "urllib3.exceptions"),
+        *("openai", "anthropic", "botocore.exceptions", "google.api_core.exceptions"),
+    ],
+)
+def test_a_status_of_whatever_derives_from_an_error_of_an_http_client_counts(module: str) -> None:
+    base = type(library_error(module, "SomeError"))
+    error = library_error("program", "Refined", base=base)
+    error.status_code = 503  # pyright: ignore[reportAttributeAccessIssue]
+    assert 503 == http_status(error)
+    assert is_transient(error)
+
+
+def test_the_status_of_an_answer_is_found_as_botocore_gives_it() -> None:
+    error = library_error("botocore.exceptions", "ClientError")
+    for response, expected in [({"ResponseMetadata": {"HTTPStatusCode": 503}}, 503), ({"ResponseMetadata": 3}, None)]:
+        error.response = response  # pyright: ignore[reportAttributeAccessIssue]
+        assert expected == http_status(error)
 
 
 def test_errors_of_limpet_are_transient_only_where_time_ran_out() -> None:
@@ -273,7 +314,7 @@ def test_a_group_that_hides_its_members_is_looked_through_all_the_same() -> None
     ],
 )
 def test_an_http_status_is_found_where_libraries_put_it(expected: int | None, attributes: dict[str, Any]) -> None:
-    assert expected == http_status(error_with(**attributes))
+    assert expected == http_status(answered(**attributes))
 
 
 @pytest.mark.parametrize(

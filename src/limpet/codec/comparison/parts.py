@@ -14,14 +14,14 @@ from limpet.codec.kinds import NotStorable
 from limpet.codec.left_out import LeftOut, stand_ins_of
 from limpet.codec.secret_search import secrets_of_error
 from limpet.codec.secrets import MissingSecret, kind_of_secret, masked, secret_fields
-from limpet.codec.user_types.exceptions import RECORDED_TRACEBACK
+from limpet.codec.user_types.exceptions import FAILED_CALL, RECORDED_TRACEBACK
 from limpet.codec.user_types.families import MADE_FROM, REGISTERED_KINDS, entry_of, family_of, slots_of
 from limpet.codec.user_types.structs import fields_of
 
 type_of = cast("Callable[[object], type[Any]]", type)
 """The class of an object, typed as what it is: anything."""
 
-_NOTES: Final = frozenset({RECORDED_TRACEBACK, "_limpet_address", MADE_FROM, "_attrs_cached_hash"})
+_NOTES: Final = frozenset({RECORDED_TRACEBACK, FAILED_CALL, MADE_FROM, "_attrs_cached_hash"})
 """Attributes that say where something happened or how it was made, and are no part of a value."""
 
 _MEMBERS_OF_ERRORS: Final = (

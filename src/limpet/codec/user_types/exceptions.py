@@ -21,11 +21,15 @@ from limpet.codec.user_types.families import (
     require_same_fields,
     slots_of,
 )
+from limpet.codec.user_types.not_kept import with_stand_ins
 from limpet.codec.user_types.structs import fields_of
 from limpet.errors import ValueNotReadable
 
 RECORDED_TRACEBACK: Final = "recorded_traceback"
 """The attribute under which a recorded exception has the text of the traceback that it had."""
+
+FAILED_CALL: Final = "_limpet_address"
+"""The attribute under which an exception that goes up through a run has the call that it failed last. Never stored."""
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -46,18 +50,39 @@ def _plan(cls: type) -> _Plan:
     require_known_slots(cls, (*fields, "_attrs_cached_hash"))
     layout = layout_of(cls)
     members = tuple(
-        (name, vars(base)[name]) for base, names in _MEMBERS.items() if base in layout.__mro__ for name in names
+        (name, vars(base)[name]) for base, names in MEMBERS.items() if base in layout.__mro__ for name in names
     )
     slots = {name: slot for name, slot in slots_of(cls).items() if name in fields}
     plan = _plans[cls] = _Plan(name_of(cls), layout, members, slots)
     return plan
 
 
-_MEMBERS: Final[dict[type, tuple[str, ...]]] = {
+MEMBERS: Final[dict[type, tuple[str, ...]]] = {
     ImportError: ("name", "path"),
     AttributeError: ("name",),
     NameError: ("name",),
 }
+"""What built-in exceptions keep beside their arguments and their ``__dict__``."""
+
+
+def built_in_members(error: BaseException) -> dict[str, Any]:
+    """What an exception has of ``MEMBERS``."""
+    layout = layout_of(type(error))
+    return {
+        name: vars(base)[name].__get__(error)
+        for base, names in MEMBERS.items()
+        if base in layout.__mro__
+        for name in names
+    }
+
+
+def put_members(error: BaseException, members: dict[Any, Any]) -> None:
+    """Give an exception that is made again what it has of ``MEMBERS``."""
+    layout = layout_of(type(error))
+    for base, names in MEMBERS.items():
+        for name in names:
+            if base in layout.__mro__ and name in members:
+                vars(base)[name].__set__(error, members[name])
 
 
 def lower_exception(value: BaseException, lower: Lower, with_traceback: bool) -> list[Any]:
@@ -66,24 +91,25 @@ def lower_exception(value: BaseException, lower: Lower, with_traceback: bool) ->
     The text tells where the program stood, so it is no part of what makes two exceptions the same.
     """
     plan = _plans.get(type(value)) or _plan(type(value))
-    args = _arguments(value)
+    args = argument_list(value)
     try:
-        _make(type(value), plan.layout, args)
+        initialised(type(value), plan.layout, args)
     except Exception as error:
         raise NotStorable(type(value), f"cannot be built again from its arguments ({error})") from error
-    others = others_of(value.__dict__, (RECORDED_TRACEBACK,))
+    others = others_of(value.__dict__, (RECORDED_TRACEBACK, FAILED_CALL))
     for name, slot in plan.slots.items():
         others[name] = slot.__get__(value)
     members = {name: lower(member.__get__(value)) for name, member in plan.members}
     parts = [plan.name, lower(args), lower(others), members]
-    text = _traceback_text(value) if with_traceback else None
+    text = traceback_text(value) if with_traceback else None
     if value.__cause__ is None and not value.__suppress_context__ and text is None:
         return parts
     _require_no_cycle(value)
     return [*parts, lower(value.__cause__), value.__suppress_context__, lower(text)]
 
 
-def _arguments(value: BaseException) -> list[Any]:
+def argument_list(value: BaseException) -> list[Any]:
+    """The arguments that an exception is made again from."""
     args = list(value.args)
     if isinstance(value, OSError) and value.filename is not None and len(args) == 2:
         # OSError takes the names of files as arguments, and does not show them as such.
@@ -91,7 +117,7 @@ def _arguments(value: BaseException) -> list[Any]:
     return args
 
 
-def _traceback_text(value: BaseException) -> str | None:
+def traceback_text(value: BaseException) -> str | None:
     """Where an exception was raised: the frames of its own traceback, or what was recorded of it."""
     if value.__traceback__ is not None:
         return "".join(traceback.format_tb(value.__traceback__))
@@ -119,7 +145,8 @@ _TAKING_PARTS: Final[frozenset[type]] = frozenset({BaseExceptionGroup, SyntaxErr
 """They go through their second argument, and a range or a network has no end."""
 
 
-def _make(cls: type[BaseException], layout: Any, args: list[Any]) -> BaseException:
+def initialised(cls: type[BaseException], layout: Any, args: list[Any]) -> BaseException:
+    """An exception of a class, made by the built-in class that it is laid out as. No code of the class runs."""
     if len(args) > 1 and type(args[1]) not in (list, tuple) and not _TAKING_PARTS.isdisjoint(layout.__mro__):
         raise TypeError("its second argument is no list and no tuple")
     error: BaseException = layout.__new__(cls, *args)
@@ -131,22 +158,23 @@ def _build_as(cls: type[BaseException], parts: Any) -> BaseException:
     name, args, others, members = parts[:4]
     plan = _plans.get(cls) or plan_for_reading(cls, "an exception", _plan, name)
     try:
-        error = _make(cls, plan.layout, listed(args))
+        error = initialised(cls, plan.layout, listed(args))
     except Exception as cause:
         raise ValueNotReadable(name, f"it cannot be built from its arguments ({cause})") from cause
     rest = dict(mapped(others))
     require_same_fields(name, rest.keys() & plan.slots.keys(), plan.slots)
     for key, slot in plan.slots.items():
         slot.__set__(error, rest.pop(key))
-    error.__dict__.update(rest)
+    error.__dict__.update(with_stand_ins(rest, str(name).replace(":", ".")))
     for key, member in plan.members:
         member.__set__(error, members.get(key))
     if len(parts) > 4:
-        _put_origin(error, *parts[4:7])
+        put_origin(error, *parts[4:7])
     return error
 
 
-def _put_origin(error: BaseException, cause: Any, is_context_hidden: Any, text: Any) -> None:
+def put_origin(error: BaseException, cause: Any, is_context_hidden: Any, text: Any) -> None:
+    """Give an exception that is made again its cause, and where it was raised."""
     # A class may forbid its attributes to be set, so these are set as those of any exception. A cause that could not be
     # stored has left a note in its place, which cannot be a cause.
     if isinstance(cause, BaseException):

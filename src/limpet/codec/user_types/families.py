@@ -28,6 +28,9 @@ LEAVE_SCALARS: Final = set[Lower]()
 
 _IS_HEAP_TYPE: Final = 1 << 9
 _bases_of = cast("Callable[[type], tuple[type, ...]]", vars(type)["__mro__"].__get__)
+_base_of = cast("Callable[[type], type]", vars(type)["__base__"].__get__)
+flags_of: Final = cast("Callable[[type], int]", vars(type)["__flags__"].__get__)
+"""What Python notes of a class. Its metaclass is not asked."""
 
 
 class Family(Kind, frozen=True):
@@ -147,8 +150,8 @@ def others_of(attributes: Mapping[str, Any], fields: Collection[str]) -> dict[st
 
 def layout_of(cls: type) -> type:
     """The built-in class that the instances of this one are laid out as."""
-    while cls.__flags__ & _IS_HEAP_TYPE:
-        cls = cast(type, cls.__base__)
+    while flags_of(cls) & _IS_HEAP_TYPE:
+        cls = _base_of(cls)
     return cls
 
 
