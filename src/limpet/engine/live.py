@@ -23,6 +23,7 @@ from limpet.engine.stopping import Stopper
 from limpet.engine.validation import ValidationReport
 from limpet.engine.watching import Watch
 from limpet.engine.writer import Writer
+from limpet.errors import LimpetError
 from limpet.journal.history import History
 from limpet.journal.tally import Tally
 from limpet.journal.waits import noted_in, open_waits, waiting_of
@@ -138,12 +139,18 @@ class LiveState(Recording):
         self.patience_s = PATIENCE_S
         """For how near a time a run that can only wait stays in memory."""
 
+    def refuse_writes(self, why: LimpetError) -> None:
+        """From now on every write raises this, and nothing more is executed."""
+        super().refuse_writes(why)
+        self.stopper.refuse(self._refusal or why)
+
     def begin_writing(self, lease: Lease) -> None:
         """Hold the state from now on, and keep the lease alive."""
         self.lease = lease
         self._put = set()
         self.is_stored = True
         self._refusal = None
+        self.stopper.taken_up_anew()
         if self.saver is not None:
             self.saver.begin(self._link)
         self.writer.keeper.keep(self)
@@ -190,5 +197,6 @@ class LiveState(Recording):
     def forget(self) -> None:
         """Hold the state no longer, whether or not the store has been told."""
         self.lease = None
+        self.held_until = 0.0
         self.writer.keeper.drop(self.holder)
         mark_ended(self.holder)

@@ -21,13 +21,15 @@ from limpet.engine.attempts import cut_off, inside_of_attempt, take_up, try_agai
 from limpet.engine.call import Call
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
+from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
 from limpet.engine.failures import can_be_raised, causes_of, failure_of, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
+from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
-from limpet.engine.opening import take_lease
+from limpet.engine.opening import require_lease, take_lease
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import Stopped
@@ -123,6 +125,10 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if live.rehearsal is not None:
             raise await live.rehearsal.missing(scope, call)
         return await execute(scope, call, encoded, pending, record)
+    except LimpetError as error:
+        if live.stopper.is_cancelling:
+            raise Stopped from error  # Whoever awaits the run is told why; its own code must not catch that.
+        raise
     finally:
         live.under_way -= 1
         if live.is_stopping:
@@ -168,6 +174,8 @@ async def _execute(
     began = call.began = clock.elapsed()
     while True:
         try:
+            if since_boot() >= live.held_until:
+                await require_lease(live)
             result = await (run_limited(child, call) if is_limited else run_handler(child, call))
             if live.is_stopping or live.has_cut_off:
                 _require_wanted(scope)
@@ -252,6 +260,8 @@ def _require_wanted(scope: Scope) -> None:
 
 def _closing(live: LiveState, at: float, status: StateStatus) -> StateUpdate:
     """What changes of the state when its run ends. From here on it is too late to stop it."""
+    if status is StateStatus.COMPLETED:
+        require_reached(live)
     live.has_ended = True
     metadata = live.metadata_to_keep()
     return StateUpdate(

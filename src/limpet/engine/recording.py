@@ -82,6 +82,8 @@ class Recording:
         self.clock = clock
         self.state_id = header.state_id
         self.lease: Lease | None = None
+        self.held_until = 0.0
+        """Until when the lease certainly lasts, as ``since_boot`` counts it. 0: there is none."""
         self.holder = holder or new_holder()
         self.reads_only = reads_only
         """Whether nothing is recorded, and no lease is taken."""
@@ -358,7 +360,7 @@ class Recording:
         self._write_record(None, update)
 
     def refuse_writes(self, why: LimpetError) -> None:
-        """From now on every write raises this."""
+        """From now on every write raises this. May be called from any thread."""
         self._refusal = self._refusal or why
 
     def is_refusing(self, error: LimpetError) -> bool:
@@ -414,6 +416,7 @@ class Recording:
         if update.releases:
             # The run is not marked as ended before the store knows: another one here must not take the lease over.
             self.lease = None
+            self.held_until = 0.0
             self.writer.keeper.drop(self.holder)
 
     def _write_record(
