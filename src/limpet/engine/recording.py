@@ -25,7 +25,7 @@ from limpet.engine.lease import new_holder
 from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
 from limpet.engine.writer import Writer
-from limpet.errors import BackendError, LimpetError
+from limpet.errors import BackendError, LimpetError, UsageError
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.progress import events_done
@@ -149,22 +149,25 @@ class Recording:
         update: StateUpdate | None = None,
         details: Details | None = None,
     ) -> asyncio.Future[None] | None:
-        """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
+        """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future.
+
+        Where it is refused, nothing of it is recorded, and the starts are still to be.
+        """
         with self._lock:
-            bodies: list[bytes] = []
-            if scope.event.pending_start is not None:
-                self._frame_starts(scope, bodies)
+            opened = _not_started(scope) if scope.event.pending_start is not None else ()
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
-            seq = self.history.position + 1
+            seq = self.history.position + len(opened) + 1
             behind = seq - order
             is_settled = status is _COMPLETED or status is _FAILED
-            self._frame(
-                EventRecord(
-                    *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
-                    *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
-                ),
-                bodies,
+            record = EventRecord(
+                *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
+                *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
             )
+            bodies: list[bytes] = []
+            if opened:
+                self._frame_started(opened, record, bodies)
+            else:
+                self._frame(record, bodies)
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
@@ -206,7 +209,7 @@ class Recording:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
         with self._lock:
             bodies: list[bytes] = []
-            self._frame_starts(child, bodies)
+            self._frame_started(_not_started(child), None, bodies)
             if self.saver is not None:
                 self.saver.hold(bodies)
                 saved = self.saver.save(self._append(self.saver.take_held(), None), is_needed=True)
@@ -337,8 +340,14 @@ class Recording:
         with self._lock:
             bodies: list[bytes] = []
             number = self.history.timelines.current + 1
-            for record in new.records(self.history.position + 1, self.clock.now(), number):
-                self._frame(record, bodies)
+            try:
+                for record in new.records(self.history.position + 1, self.clock.now(), number):
+                    self._frame(record, bodies)
+            except LimpetError as error:
+                if bodies:
+                    # What was taken up of it is not written, so nothing may be written behind it.
+                    self.refuse_writes(error)
+                raise
             self._take(self.history)
             timeline = self.history.position - len(bodies) + 1
             update = StateUpdate(at=self.clock.now(), status=StateStatus.RUNNING, timeline=timeline)
@@ -367,33 +376,47 @@ class Recording:
         """Whether this error says that the state can no longer be written, rather than that user code failed."""
         return error is self._refusal
 
-    def _frame_starts(self, scope: Scope, bodies: list[bytes]) -> None:
-        starts: list[Start] = []
-        above: Scope | None = scope.event
-        while above is not None and above.pending_start is not None:
-            starts.append(above.pending_start)
-            above.pending_start = None
-            above = above.parent.event if above.parent is not None else None
-        for address, at, order, version, fingerprint, input_, named, attempt, details, _ in reversed(starts):
-            seq = self.history.position + 1
-            started = ExecutionStatus.STARTED
-            self._frame(
-                EventRecord(
-                    *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),
-                    artifacts=named,
-                    details=details,
-                ),
-                bodies,
-            )
+    def _frame_started(self, opened: Sequence[Scope], outcome: EventRecord | None, bodies: list[bytes]) -> None:
+        """Take up the starts of what encloses an outcome, and that itself: all of them, or, where that raises, none."""
+        first = self.history.position + 1
+        records = [_start_of(scope, seq) for seq, scope in enumerate(opened, first)]
+        if outcome is not None:
+            records.append(outcome)
+        self._require_held()
+        link, framed = self._link, list[bytes]()
+        for record in records:
+            body, link = frames.to_frame(record, link, self._owner, self._cipher)
+            framed.append(body)
+        self.history.add_all(records)
+        self._link = link
+        bodies += framed
+        for scope in opened:
+            scope.pending_start = None
+        if self.tally is not None:
+            for record in records:
+                self.tally.note(record)
 
     def _frame(self, record: Record, bodies: list[bytes]) -> None:
-        if self._refusal is not None:
-            raise self._refusal
-        body, self._link = frames.to_frame(record, self._link, self._owner, self._cipher)
+        """Take up a record. Where that raises, nothing has changed."""
+        if self.lease is None or self._refusal is not None:
+            self._require_held()
+        body, link = frames.to_frame(record, self._link, self._owner, self._cipher)
         self.history.add(record)
+        self._link = link
         bodies.append(body)
         if self.tally is not None:
             self.tally.note(record)
+
+    def _require_held(self) -> None:
+        """Raises why nothing can be recorded any more."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self.lease is None:
+            raise UsageError(
+                f"State {self.state_id!r} is not held here any more: its run has ended, or it was given back.",
+                "Await every call and every task before the run ends, and save with another status than RUNNING only "
+                "when nothing goes on.",
+            )
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
         assert self.lease is not None, "nothing is recorded without a lease"
@@ -452,3 +475,25 @@ class Recording:
         except LimpetError as refusal:
             self.refuse_writes(refusal)
             raise
+
+
+def _not_started(scope: Scope) -> list[Scope]:
+    """The insides of the calls that enclose what happens there and have no record yet, from the outermost."""
+    found: list[Scope] = []
+    above: Scope | None = scope.event
+    while above is not None and above.pending_start is not None:
+        found.append(above)
+        above = above.parent.event if above.parent is not None else None
+    found.reverse()
+    return found
+
+
+def _start_of(scope: Scope, seq: int) -> EventRecord:
+    assert scope.pending_start is not None
+    address, at, order, version, fingerprint, input_, named, attempt, details, _ = scope.pending_start
+    started = ExecutionStatus.STARTED
+    return EventRecord(
+        *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),
+        artifacts=named,
+        details=details,
+    )
