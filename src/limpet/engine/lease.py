@@ -13,7 +13,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,6 +78,25 @@ def mark_running(holder: Holder) -> None:
 
 def mark_ended(holder: Holder) -> None:
     _running_here.discard(holder.token)
+
+
+@contextmanager
+def in_use(live: LiveState) -> Generator[None]:
+    """While this lasts, an event of an explicit state is under way: nobody in this process takes the state over.
+
+    Between its events such a state is idle, and another object of the same state may go on with it.
+    """
+    if not live.users and live.holder.token in _running_here:
+        yield  # It belongs to a run, which says so itself.
+        return
+    live.users += 1
+    mark_running(live.holder)
+    try:
+        yield
+    finally:
+        live.users -= 1
+        if not live.users:
+            mark_ended(live.holder)
 
 
 def tell_superseded(holder: Holder, fence: int) -> None:

@@ -97,6 +97,10 @@ class LiveState(Recording):
         """The ExecutionState that handlers get."""
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop on which the run goes on, once it does."""
+        self._given_back: set[str] = set()
+        """The paths of calls that were not decided on, while later ones of the same name were."""
+        self.users = 0
+        """How many events of the explicit form are under way, that no run encloses."""
         self.is_stored = is_stored
         """Whether the state is known to be in the backend."""
         self.turn_began = 0.0
@@ -163,6 +167,18 @@ class LiveState(Recording):
             self.saver.begin(link)
         if self.tally is not None:
             self.tally = Tally(self.tally.budget, history.records)
+
+    def give_address_back(self, path: str) -> None:
+        """Nothing was decided on a call at the top, as the state is held elsewhere: made again, it is the same one."""
+        label, counts, given_back = path.partition("#")[0], self.top.counts, self._given_back
+        if label not in counts:
+            return
+        given_back.add(path)
+        number = counts[label]
+        while number and (newest := label if number == 1 else f"{label}#{number}") in given_back:
+            given_back.discard(newest)
+            number -= 1
+        counts[label] = number
 
     def metadata_with_saved(self) -> StateMetadata:
         """The metadata of the state, with what it waits for, and what replay has saved by now."""

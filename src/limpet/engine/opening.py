@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,10 +16,22 @@ from limpet.engine.live import LiveState
 from limpet.engine.reading import read_history
 from limpet.engine.stopping import Stopped
 from limpet.engine.writer import Writer
-from limpet.errors import BackendUnavailable, LeaseHeld, LimpetError, StateCorrupted
+from limpet.errors import BackendUnavailable, LeaseHeld, LimpetError, RolledBack, StateCorrupted
 from limpet.journal.new_timeline import require_not_dropped
-from limpet.model import End, Lease, OnSaveError, StateHeader, StateMetadata, StateStatus
+from limpet.model import (
+    End,
+    EventRecord,
+    ExecutionStatus,
+    Lease,
+    OnSaveError,
+    StateHeader,
+    StateMetadata,
+    StateStatus,
+)
 from limpet.model.interrupts import ROLLED_BACK
+
+if TYPE_CHECKING:
+    from limpet.engine.call import Call
 
 RETRY_S = 0.05
 """How often a lease that another process holds is asked for again by whoever waits for it."""
@@ -130,16 +143,35 @@ def take_newest(live: LiveState, header: StateHeader) -> None:
         live.replace_history(*read_history(header, live.writer.backend.read(live.state_id), live.stored))
 
 
+def newest_record(live: LiveState, call: Call, record: EventRecord | None) -> EventRecord | None:
+    """What decides on a call in a state that is not held yet: what is recorded of it when the lease was taken.
+
+    A result needs no lease: it stays what it is, whatever others have recorded since. Raises LeaseHeld, RolledBack.
+    """
+    if live.reads_only or (record is not None and record.status is ExecutionStatus.COMPLETED):
+        return record
+    try:
+        take_lease(live)
+    except (LeaseHeld, BackendUnavailable):
+        live.give_address_back(call.path)
+        raise
+    if is_rolled_back(live.header):
+        live.release(None)
+        raise RolledBack(live.state_id)
+    return live.history.latest.get(call.address)
+
+
 def look_again(live: LiveState) -> None:
     """As ``take_newest``, for whoever only looks: a state that is not held here may be written elsewhere.
 
-    One that was loaded at an earlier point stays there.
+    One that was loaded at an earlier point stays there. Where the store does not answer, what was read stays.
     """
     if live.lease is not None or live.reads_only or not live.is_stored or live.next_timeline is not None:
         return
-    header = live.writer.backend.find_state(live.state_id)
-    if header is not None:
-        take_newest(live, header)
+    with suppress(BackendUnavailable):
+        header = live.writer.backend.find_state(live.state_id)
+        if header is not None:
+            take_newest(live, header)
 
 
 def _give_back(live: LiveState, lease: Lease) -> None:

@@ -29,7 +29,7 @@ from limpet.engine.handlers import run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
-from limpet.engine.opening import require_lease, take_lease
+from limpet.engine.opening import newest_record, require_lease, take_lease
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import Stopped
@@ -104,6 +104,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if call.address == live.resume_from_address:
             live.resume_from_address = None
         record = live.history.latest.get(call.address)
+        if live.lease is None:
+            record = newest_record(live, call, record)
         execute = perform_wait if call.actor.is_wait else _execute
         if record is None and live.mode is ReplayMode.NORMAL:
             return await execute(scope, call, encoded, pending, None)
