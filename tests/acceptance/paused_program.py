@@ -124,7 +124,8 @@ if __name__ == "__main__":
     with Limpet(store, lease_ttl_s=float(ttl_s)) as limpet:
         try:
             program = {"loop": loop, "pool": pool, "plain": plain, "idle": idle}[shape]
-            print(limpet.run_sync(program, state_id="s", wait_s=60), flush=True)
+            mode = os.environ.get("ON_SAVE_ERROR", "fail")
+            print(limpet.run_sync(program, state_id="s", wait_s=60, on_save_error=mode), flush=True)
         except LimpetError as error:
             print(f"{type(error).__name__}: {error}", flush=True)
             sys.exit(4)

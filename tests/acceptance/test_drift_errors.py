@@ -67,13 +67,21 @@ async def beside() -> str:
     return await store("d")
 
 
+@agent
+def plain() -> str:
+    for page in ["a", "changed" if code.get("changed") else "b", "c"]:
+        with suppress(Exception):
+            fetch.call(page)
+    return store.call("d")
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateBackend]:
     with MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "s.db") as opened:
         yield opened
 
 
-@pytest.mark.parametrize("program", [pipeline, beside])
+@pytest.mark.parametrize("program", [pipeline, beside, plain])
 def test_drift_stops_a_run_that_swallows_it_and_the_state_says_why(backend: StateBackend, program: Any) -> None:
     client = Limpet(backend, on_drift="error")
     code["fails"] = True
@@ -91,7 +99,7 @@ def test_drift_stops_a_run_that_swallows_it_and_the_state_says_why(backend: Stat
     assert client.checkpoints("s")[-1].trigger == "stopped"
 
 
-@pytest.mark.parametrize("program", [pipeline, beside])
+@pytest.mark.parametrize("program", [pipeline, beside, plain])
 def test_a_run_that_drifted_goes_on_when_the_code_fits_again(backend: StateBackend, program: Any) -> None:
     client = Limpet(backend, on_drift="error")
     code["fails"] = True

@@ -96,6 +96,20 @@ def test_a_process_that_wakes_up_without_its_lease_executes_nothing_more(
         assert limpet.verify("s").is_sound
 
 
+@pytest.mark.parametrize("mode", ["pause", "continue"])
+def test_a_run_that_goes_on_while_its_store_fails_stops_without_its_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("ON_SAVE_ERROR", mode)
+    store, notes = f"sqlite:///{tmp_path}/runs.db", tmp_path / "executed"
+    with paused(store, notes, "loop", "between") as process:
+        assert "20\n" == complete(store, notes, "loop", "between")
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout is not None
+        assert process.stdout.read().startswith("LeaseLost")
+    assert [1] * 20 == [len(processes) for processes in executed(notes).values()]
+
+
 def test_a_lost_lease_is_noticed_although_nothing_is_written(store: str, tmp_path: Path) -> None:
     notes = tmp_path / "executed"
     with paused(store, notes, "idle", "inside") as process:

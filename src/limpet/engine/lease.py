@@ -178,8 +178,6 @@ class LeaseKeeper:
         self._states: WeakValueDictionary[str, LiveState] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._renewing = threading.Lock()
-        self._asked: dict[str, float] = {}
-        """When a lease was asked for that may not have been given yet, by the token of the holder."""
         self._is_alive = False
         self._heard: int | None = None
         """The number of the newest letter of the store that was heard of."""
@@ -188,17 +186,7 @@ class LeaseKeeper:
         self.told_of_letters: set[Callable[[str], object]] = set()
         """Who is told at once of letters that are delivered in this process, by the id of the state."""
 
-    def note_asked(self, holder: Holder) -> None:
-        """A lease is asked for now: it lasts from here on, however late the answer is looked at."""
-        self._asked[holder.token] = since_boot()
-
-    def note_refused(self, holder: Holder) -> None:
-        """What was asked for was not given."""
-        self._asked.pop(holder.token, None)
-
     def keep(self, live: LiveState) -> None:
-        """Keep the lease of a state alive that was just given."""
-        live.held_until = self._asked.pop(live.holder.token, 0.0) + self.ttl_s
         _held_here[live.holder.token] = live
         with self._lock:
             self._states[live.holder.token] = live

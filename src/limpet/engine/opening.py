@@ -42,15 +42,14 @@ async def acquire(writer: Writer, claim: Claim, wait_s: float | None) -> Grant |
     deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
     dead: Grant | None = None
     while True:
-        writer.keeper.note_asked(claim.holder)
+        asked_at = since_boot()
         grant = await writer.acquire(claim)
         if grant is None or grant.held_by is None:
-            return _given(writer, claim, grant, dead)
+            return _given(grant, asked_at, dead)
         try:
             claim, dead = takeover(claim, grant), grant
         except LeaseHeld:
             if deadline is None or asyncio.get_running_loop().time() >= deadline:
-                writer.keeper.note_refused(claim.holder)
                 raise
             await asyncio.sleep(RETRY_S)
 
@@ -59,25 +58,21 @@ def acquire_now(writer: Writer, claim: Claim) -> Grant | None:
     """As ``acquire``, from plain code and without waiting."""
     dead: Grant | None = None
     while True:
-        writer.keeper.note_asked(claim.holder)
+        asked_at = since_boot()
         grant = writer.acquire_now(claim)
         if grant is None or grant.held_by is None:
-            return _given(writer, claim, grant, dead)
-        try:
-            claim, dead = takeover(claim, grant), grant
-        except LeaseHeld:
-            writer.keeper.note_refused(claim.holder)
-            raise
+            return _given(grant, asked_at, dead)
+        claim, dead = takeover(claim, grant), grant
 
 
-def _given(writer: Writer, claim: Claim, grant: Grant | None, dead: Grant | None) -> Grant | None:
-    """What a claim was answered with. Whoever it was taken over from is told, where that is an idle one in this
-    process. Raises StateCorrupted where nothing was given since the header is damaged."""
+def _given(grant: Grant | None, asked_at: float, dead: Grant | None) -> Grant | None:
+    """What a claim was answered with. Whoever the lease was taken over from is told, where that is an idle object of
+    this process. Raises StateCorrupted where nothing was given since the header is damaged."""
     if grant is None or grant.lease is None:
-        writer.keeper.note_refused(claim.holder)
-    elif dead is not None and dead.held_by is not None:
+        return _undamaged(grant)
+    if dead is not None and dead.held_by is not None:
         tell_superseded(dead.held_by, dead.held_fence)
-    return _undamaged(grant)
+    return msgspec.structs.replace(grant, asked_at=asked_at)
 
 
 def _undamaged(grant: Grant | None) -> Grant | None:
@@ -107,13 +102,13 @@ def take_lease(live: LiveState) -> None:
     assert grant is not None
     assert grant.lease is not None
     try:
-        _go_on_from(live, claim, grant, grant.lease)
+        _go_on_from(live, claim, grant)
     except BaseException:
         _give_back(live, grant.lease)
         raise
 
 
-def _go_on_from(live: LiveState, claim: Claim, grant: Grant, lease: Lease) -> None:
+def _go_on_from(live: LiveState, claim: Claim, grant: Grant) -> None:
     """Take up what a state has come to by the time its lease was given."""
     if grant.is_new:
         live.header = claim.header
@@ -125,7 +120,8 @@ def _go_on_from(live: LiveState, claim: Claim, grant: Grant, lease: Lease) -> No
         if live.next_timeline is not None:
             # A cleanup may have dropped what the state was loaded to go on from.
             require_not_dropped(live.history, live.next_timeline.base, live.next_timeline.parts)
-    live.begin_writing(lease)
+    assert grant.lease is not None
+    live.begin_writing(grant.lease, grant.asked_at)
     if live.brought_along and grant.is_new:
         live.put_contents(live.brought_along)
     if live.header.metadata.stopped and not is_rolled_back(live.header):

@@ -128,7 +128,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             raise await live.rehearsal.missing(scope, call)
         return await execute(scope, call, encoded, pending, record)
     except LimpetError as error:
-        if live.stopper.is_cancelling:
+        if live.stopper.is_cancelling and not live.has_ended:
             raise Stopped from error  # Whoever awaits the run is told why; its own code must not catch that.
         raise
     finally:
