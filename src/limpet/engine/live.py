@@ -148,10 +148,10 @@ class LiveState(Recording):
         super().refuse_writes(why)
         self.stopper.refuse(self._refusal or why)
 
-    def begin_writing(self, lease: Lease, asked_at: float) -> None:
-        """Hold the state from now on, and keep the lease alive. It lasts from when it was asked for."""
+    def begin_writing(self, lease: Lease, held_until: float) -> None:
+        """Hold the state from now on, and keep the lease alive."""
         self.lease = lease
-        self.held_until = asked_at + self.writer.keeper.ttl_s
+        self.held_until = held_until
         self._put = set()
         self.is_stored = True
         self._refusal = None

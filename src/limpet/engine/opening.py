@@ -45,7 +45,7 @@ async def acquire(writer: Writer, claim: Claim, wait_s: float | None) -> Grant |
         asked_at = since_boot()
         grant = await writer.acquire(claim)
         if grant is None or grant.held_by is None:
-            return _given(grant, asked_at, dead)
+            return _given(grant, dead, asked_at + claim.ttl_s)
         try:
             claim, dead = takeover(claim, grant), grant
         except LeaseHeld:
@@ -61,18 +61,18 @@ def acquire_now(writer: Writer, claim: Claim) -> Grant | None:
         asked_at = since_boot()
         grant = writer.acquire_now(claim)
         if grant is None or grant.held_by is None:
-            return _given(grant, asked_at, dead)
+            return _given(grant, dead, asked_at + claim.ttl_s)
         claim, dead = takeover(claim, grant), grant
 
 
-def _given(grant: Grant | None, asked_at: float, dead: Grant | None) -> Grant | None:
+def _given(grant: Grant | None, dead: Grant | None, held_until: float) -> Grant | None:
     """What a claim was answered with. Whoever the lease was taken over from is told, where that is an idle object of
     this process. Raises StateCorrupted where nothing was given since the header is damaged."""
     if grant is None or grant.lease is None:
         return _undamaged(grant)
     if dead is not None and dead.held_by is not None:
         tell_superseded(dead.held_by, dead.held_fence)
-    return msgspec.structs.replace(grant, asked_at=asked_at)
+    return msgspec.structs.replace(grant, held_until=held_until)
 
 
 def _undamaged(grant: Grant | None) -> Grant | None:
@@ -121,7 +121,7 @@ def _go_on_from(live: LiveState, claim: Claim, grant: Grant) -> None:
             # A cleanup may have dropped what the state was loaded to go on from.
             require_not_dropped(live.history, live.next_timeline.base, live.next_timeline.parts)
     assert grant.lease is not None
-    live.begin_writing(grant.lease, grant.asked_at)
+    live.begin_writing(grant.lease, grant.held_until)
     if live.brought_along and grant.is_new:
         live.put_contents(live.brought_along)
     if live.header.metadata.stopped and not is_rolled_back(live.header):
@@ -164,6 +164,8 @@ def look_again(live: LiveState) -> None:
     """
     if live.lease is not None or live.reads_only or not live.is_stored or live.next_timeline is not None:
         return
+    if live.saver is not None and live.saver.failure is not None:
+        return  # It was given back while its store takes nothing: more is recorded than the store has.
     with suppress(BackendUnavailable):
         header = live.writer.backend.find_state(live.state_id)
         if header is not None:

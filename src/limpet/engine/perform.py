@@ -162,8 +162,6 @@ async def _execute(
         return found.result
     if live.is_guarded:
         await require_allowed(scope, call, encoded)
-    if live.lease is None:
-        take_lease(live)
     named = await live.put_artifacts(pending) if pending else ()
     child, start = _begin(scope, call, encoded, named, record)
     if record is None:

@@ -24,6 +24,7 @@ from limpet.engine.clock import Clock
 from limpet.engine.lease import new_holder
 from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
+from limpet.engine.starts import not_started, start_of
 from limpet.engine.writer import Writer
 from limpet.errors import BackendError, LimpetError, UsageError
 from limpet.journal.history import History
@@ -154,7 +155,7 @@ class Recording:
         Where it is refused, nothing of it is recorded, and the starts are still to be.
         """
         with self._lock:
-            opened = _not_started(scope) if scope.event.pending_start is not None else ()
+            opened = not_started(scope) if scope.event.pending_start is not None else ()
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = self.history.position + len(opened) + 1
             behind = seq - order
@@ -209,7 +210,7 @@ class Recording:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
         with self._lock:
             bodies: list[bytes] = []
-            self._frame_started(_not_started(child), None, bodies)
+            self._frame_started(not_started(child), None, bodies)
             if self.saver is not None:
                 self.saver.hold(bodies)
                 saved = self.saver.save(self._append(self.saver.take_held(), None), is_needed=True)
@@ -379,7 +380,7 @@ class Recording:
     def _frame_started(self, opened: Sequence[Scope], outcome: EventRecord | None, bodies: list[bytes]) -> None:
         """Take up the starts of what encloses an outcome, and that itself: all of them, or, where that raises, none."""
         first = self.history.position + 1
-        records = [_start_of(scope, seq) for seq, scope in enumerate(opened, first)]
+        records = [start_of(scope, seq) for seq, scope in enumerate(opened, first)]
         if outcome is not None:
             records.append(outcome)
         self._require_held()
@@ -475,25 +476,3 @@ class Recording:
         except LimpetError as refusal:
             self.refuse_writes(refusal)
             raise
-
-
-def _not_started(scope: Scope) -> list[Scope]:
-    """The insides of the calls that enclose what happens there and have no record yet, from the outermost."""
-    found: list[Scope] = []
-    above: Scope | None = scope.event
-    while above is not None and above.pending_start is not None:
-        found.append(above)
-        above = above.parent.event if above.parent is not None else None
-    found.reverse()
-    return found
-
-
-def _start_of(scope: Scope, seq: int) -> EventRecord:
-    assert scope.pending_start is not None
-    address, at, order, version, fingerprint, input_, named, attempt, details, _ = scope.pending_start
-    started = ExecutionStatus.STARTED
-    return EventRecord(
-        *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),
-        artifacts=named,
-        details=details,
-    )

@@ -176,7 +176,7 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
     )
     live.repeats_once = run.repeats_once
     live.capture = run.capture
-    live.begin_writing(grant.lease, grant.asked_at)
+    live.begin_writing(grant.lease, grant.held_until)
     try:
         if grant.is_new:
             live.replace_history(History(run.state_id, [first]), frames.link_of(claim.bodies[0]))

@@ -1,0 +1,29 @@
+"""The starts of calls that have no record yet: they are recorded with the first thing that happens inside the call."""
+
+from __future__ import annotations
+
+from limpet.engine.scope import Scope
+from limpet.model import EventRecord, ExecutionStatus
+
+
+def not_started(scope: Scope) -> list[Scope]:
+    """The insides of the calls that enclose what happens there and have no record yet, from the outermost."""
+    found: list[Scope] = []
+    above: Scope | None = scope.event
+    while above is not None and above.pending_start is not None:
+        found.append(above)
+        above = above.parent.event if above.parent is not None else None
+    found.reverse()
+    return found
+
+
+def start_of(scope: Scope, seq: int) -> EventRecord:
+    """The record of a start, under its number."""
+    assert scope.pending_start is not None
+    address, at, order, version, fingerprint, input_, named, attempt, details, _ = scope.pending_start
+    started = ExecutionStatus.STARTED
+    return EventRecord(
+        *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),
+        artifacts=named,
+        details=details,
+    )
