@@ -108,6 +108,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     held_fence: int = 0
     held_for_s: float = 0.0
     """How long the other's lease lasts unless it is renewed."""
+    held_until: float = 0.0
+    """Until when the lease certainly lasts, as the engine counts time; a backend leaves it alone."""
 
 
 class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):

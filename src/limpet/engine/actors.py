@@ -22,7 +22,7 @@ from limpet.codec.secrets import MissingSecret, secret_parameters, texts_of
 from limpet.engine.call import Call
 from limpet.engine.perform import perform, perform_call, perform_keyed
 from limpet.engine.scope import current_scope
-from limpet.engine.threads import run_plain, wait_for
+from limpet.engine.threads import loop_of, run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
 from limpet.errors import UsageError
 from limpet.journal.address import SEPARATOR, label
@@ -203,7 +203,8 @@ class Actor(Generic[P, R]):
         scope = current_scope.get()
         if scope is None and self.is_plain:
             return self.function(*args, **kwargs)
-        return wait_for(self(*args, **kwargs), scope.live.loop if scope is not None else None)
+        loop = None if scope is None else loop_of(scope)
+        return wait_for(self(*args, **kwargs), loop)
 
     def options(
         self,

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from limpet.engine.drift_stop import stop_for
 from limpet.engine.scope import Scope
 from limpet.errors import Drift, DriftWarning
 from limpet.journal.drift import is_moved, no_longer_made, passed_over
@@ -93,7 +94,7 @@ def check_ended(child: Scope, call: Call) -> None:
 def _tell(live: LiveState, call: Call, what: str, did: str) -> None:
     call.drift = what if call.drift is None else f"{call.drift} and {what}"
     if live.on_drift is OnDrift.ERROR:
-        raise Drift(call.address, live.state_id, what)
+        raise stop_for(live, Drift(call.address, live.state_id, what))
     if live.bus.is_heard:
         live.bus.publish(
             EventNotice(

@@ -13,8 +13,9 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -42,9 +43,16 @@ IDLE_S = 1.0
 _LIFE = secrets.token_hex(8)
 _numbers = itertools.count(1)
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+since_boot: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
+"""Seconds that also go by while the process is paused, and while the machine sleeps: as those of a lease do."""
+
 # The tokens of the runs that this process is in the middle of. Any other token with this process's identity belongs
 # to a run that has ended without being able to say so, when the disk was full for instance.
 _running_here: set[str] = set()
+
+# The states that this process holds, by their tokens, through whatever backends. Weak, as those of a keeper are.
+_held_here: WeakValueDictionary[str, LiveState] = WeakValueDictionary()
 
 
 def new_holder() -> Holder:
@@ -70,6 +78,32 @@ def mark_running(holder: Holder) -> None:
 
 def mark_ended(holder: Holder) -> None:
     _running_here.discard(holder.token)
+
+
+@contextmanager
+def in_use(live: LiveState) -> Generator[None]:
+    """While this lasts, an event of an explicit state is under way: nobody in this process takes the state over.
+
+    Between its events such a state is idle, and another object of the same state may go on with it.
+    """
+    if not live.users and live.holder.token in _running_here:
+        yield  # It belongs to a run, which says so itself.
+        return
+    live.users += 1
+    mark_running(live.holder)
+    try:
+        yield
+    finally:
+        live.users -= 1
+        if not live.users:
+            mark_ended(live.holder)
+
+
+def tell_superseded(holder: Holder, fence: int) -> None:
+    """The lease of that holder was taken over: where it is an idle one of this process, it learns that at once."""
+    live = _held_here.pop(holder.token, None)
+    if live is not None and live.lease is not None and live.lease.fence == fence:
+        live.refuse_writes(LeaseLost(live.state_id, fence))
 
 
 def is_dead(holder: Holder) -> bool:
@@ -143,6 +177,7 @@ class LeaseKeeper:
         # Weak, so that an explicit state which its user has dropped is not held for good.
         self._states: WeakValueDictionary[str, LiveState] = WeakValueDictionary()
         self._lock = threading.Lock()
+        self._renewing = threading.Lock()
         self._is_alive = False
         self._heard: int | None = None
         """The number of the newest letter of the store that was heard of."""
@@ -152,6 +187,7 @@ class LeaseKeeper:
         """Who is told at once of letters that are delivered in this process, by the id of the state."""
 
     def keep(self, live: LiveState) -> None:
+        _held_here[live.holder.token] = live
         with self._lock:
             self._states[live.holder.token] = live
             self._begin()
@@ -177,11 +213,12 @@ class LeaseKeeper:
         return holder is not None and (self.is_keeping(holder) or not is_dead(holder))
 
     def drop(self, holder: Holder) -> None:
+        _held_here.pop(holder.token, None)
         with self._lock:
             self._states.pop(holder.token, None)
 
     def _run(self) -> None:
-        idle_s = renewed_s = 0.0
+        idle_s, renewed_at = 0.0, since_boot()
         while True:
             time.sleep(LISTEN_S)
             with self._lock:
@@ -191,15 +228,15 @@ class LeaseKeeper:
                 if idle_s >= IDLE_S:
                     self._is_alive = False
                     return
-            renewed_s += LISTEN_S
+            # By the clock: a process that was paused asks at once whether its leases are its own yet.
+            if states and since_boot() - renewed_at >= self.ttl_s / 3:
+                renewed_at = since_boot()
+                self.renew(states)
             self.save(savers)
             if states:
                 self.follow(states)
                 self.listen(states)
                 self.hear(states)
-            if states and renewed_s >= self.ttl_s / 3:
-                self.renew(states)
-                renewed_s = 0.0
             del states, savers
 
     def save(self, savers: set[Saver]) -> None:
@@ -264,13 +301,27 @@ class LeaseKeeper:
             tell(state_id)
 
     def renew(self, states: list[LiveState]) -> None:
-        """Renew the leases of these states; those that are lost are told so, and written no more."""
-        held = [(live, live.lease) for live in states if live.lease is not None]
+        """Renew the leases of these states; those that are lost are told so, and stop."""
         try:
-            kept = self._backend.renew([lease for _, lease in held], self.ttl_s)
+            self._renew(states)
         except LimpetError:
             return  # The store does not answer: the next turn tries again, and a write would say so to the run itself.
+
+    def renew_now(self, live: LiveState) -> None:
+        """Renew a lease that may have run out, and wait for it. Raises what the store says."""
+        with self._renewing:
+            if since_boot() >= live.held_until:
+                self._renew([live])
+
+    def _renew(self, states: list[LiveState]) -> None:
+        held = [(live, live.lease) for live in states if live.lease is not None]
+        ttl_s, asked_at = self.ttl_s, since_boot()
+        kept = self._backend.renew([lease for _, lease in held], ttl_s)
         for (live, lease), is_kept in zip(held, kept, strict=True):
-            if not is_kept and live.lease is lease:
+            if live.lease is not lease:
+                continue  # It was given back meanwhile.
+            if is_kept:
+                live.held_until = max(live.held_until, asked_at + ttl_s)
+            else:
                 live.refuse_writes(LeaseLost(live.state_id, lease.fence))
                 self.drop(live.holder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,9 @@ from limpet.backends.contract import StateUpdate
 from limpet.engine.opening import is_rolled_back, take_lease
 from limpet.engine.scope import current_scope
 from limpet.engine.stopping import cancel, leave_behind
-from limpet.model import InterruptSignal, StateStatus
+from limpet.errors import LeaseHeld
+from limpet.journal.lifecycle import state_may_become
+from limpet.model import InterruptReason, InterruptSignal, StateStatus
 from limpet.model.interrupts import ROLLED_BACK, to_plain
 
 if TYPE_CHECKING:
@@ -41,10 +44,10 @@ async def leave_stopped(live: LiveState) -> None:
 def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus = StateStatus.INTERRUPTED) -> None:
     """Write why the state is left, and give the lease back: a checkpoint, unless that is not wanted, and the status."""
     try:
-        if not live.can_be_left:
+        if not live.can_be_left or not _is_held(live, signal):
             return
-        if live.lease is None:
-            take_lease(live)
+        if signal.reason == InterruptReason.DRIFT and not state_may_become(live.header.status, status):
+            status = live.header.status
         at = live.clock.now()
         stopped = to_plain(signal, at)
         if is_rolled_back(live.header):
@@ -57,6 +60,21 @@ def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus =
             live.write_update(update)
     finally:
         live.forget()
+
+
+def _is_held(live: LiveState, signal: InterruptSignal) -> bool:
+    """Whether the state may be written, for which its lease is taken where it is not held.
+
+    Drift of a state that was only looked at is told, and noted where that changes nothing else and hinders nobody.
+    """
+    if live.lease is not None:
+        return True
+    if signal.reason != InterruptReason.DRIFT:
+        take_lease(live)
+    elif live.next_timeline is None and state_may_become(live.header.status, StateStatus.FAILED):
+        with suppress(LeaseHeld):
+            take_lease(live)
+    return live.lease is not None
 
 
 async def _close_all(live: LiveState) -> None:

@@ -23,6 +23,7 @@ from limpet.engine.stopping import Stopper
 from limpet.engine.validation import ValidationReport
 from limpet.engine.watching import Watch
 from limpet.engine.writer import Writer
+from limpet.errors import LimpetError
 from limpet.journal.history import History
 from limpet.journal.order import RecordedOrder
 from limpet.journal.tally import Tally
@@ -98,6 +99,10 @@ class LiveState(Recording):
         """The ExecutionState that handlers get."""
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop on which the run goes on, once it does."""
+        self._given_back: set[str] = set()
+        """The paths of calls that were not decided on, while later ones of the same name were."""
+        self.users = 0
+        """How many events of the explicit form are under way, that no run encloses."""
         self.is_stored = is_stored
         """Whether the state is known to be in the backend."""
         self.turn_began = 0.0
@@ -148,12 +153,19 @@ class LiveState(Recording):
         self.patience_s = PATIENCE_S
         """For how near a time a run that can only wait stays in memory."""
 
-    def begin_writing(self, lease: Lease) -> None:
+    def refuse_writes(self, why: LimpetError) -> None:
+        """From now on every write raises this, and nothing more is executed."""
+        super().refuse_writes(why)
+        self.stopper.refuse(self._refusal or why)
+
+    def begin_writing(self, lease: Lease, held_until: float) -> None:
         """Hold the state from now on, and keep the lease alive."""
         self.lease = lease
+        self.held_until = held_until
         self._put = set()
         self.is_stored = True
         self._refusal = None
+        self.stopper.taken_up_anew()
         if self.saver is not None:
             self.saver.begin(self._link)
         self.writer.keeper.keep(self)
@@ -186,6 +198,18 @@ class LiveState(Recording):
         if cancelling != self._cancelling:
             self.is_left = self.is_left or (before and cancelling > self._cancelling)
             self._cancelling = cancelling
+
+    def give_address_back(self, path: str) -> None:
+        """Nothing was decided on a call at the top, as the state is held elsewhere: made again, it is the same one."""
+        label, counts, given_back = path.partition("#")[0], self.top.counts, self._given_back
+        if label not in counts:
+            return
+        given_back.add(path)
+        number = counts[label]
+        while number and (newest := label if number == 1 else f"{label}#{number}") in given_back:
+            given_back.discard(newest)
+            number -= 1
+        counts[label] = number
 
     def metadata_with_saved(self) -> StateMetadata:
         """The metadata of the state, with what it waits for, and what replay has saved by now."""
@@ -220,5 +244,6 @@ class LiveState(Recording):
     def forget(self) -> None:
         """Hold the state no longer, whether or not the store has been told."""
         self.lease = None
+        self.held_until = 0.0
         self.writer.keeper.drop(self.holder)
         mark_ended(self.holder)

@@ -499,11 +499,6 @@ class Order:
         if self.fired and timer.number in self.fired:
             self.fired.remove(timer.number)
 
-    def take_fired(self) -> tuple[int, ...]:
-        """The timers that fired and are not recorded yet. From now on they are."""
-        fired, self.fired = tuple(self.fired), []
-        return fired
-
     @property
     def must_record_timers(self) -> bool:
         """Whether the timers that fired must be durable before a call begins: something else could have come first."""

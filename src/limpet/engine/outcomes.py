@@ -6,13 +6,12 @@ import asyncio
 import sys
 import warnings
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from limpet.engine.notices import tell
 from limpet.engine.order import Order, Turn, too_late
 from limpet.engine.scope import Scope, current_scope
 from limpet.errors import LateCallWarning
-from limpet.model import ExecutionStatus
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call

@@ -21,13 +21,15 @@ from limpet.engine.attempts import cut_off, inside_of_attempt, take_up, try_agai
 from limpet.engine.call import Call
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
+from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
 from limpet.engine.failures import causes_of, failure_of, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
+from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
-from limpet.engine.opening import take_lease
+from limpet.engine.opening import newest_record, require_lease, take_lease
 from limpet.engine.order import IN_ORDER, Given, Order
 from limpet.engine.outcomes import give, in_scope, order_in, require_open, settle
 from limpet.engine.rehearse import rehearse_agent
@@ -112,6 +114,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if call.address == live.resume_from_address:
             live.resume_from_address = None
         record = live.history.latest.get(call.address)
+        if live.lease is None:
+            record = newest_record(live, call, record)
         order, drift = scope.event.order or order_in(scope), None
         if record is not None or live.mode is not ReplayMode.NORMAL or (order is not None and order.next):
             found = await _look_up(scope, call, encoded, record, order)
@@ -132,6 +136,10 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             live.under_way -= 1
             if live.is_stopping:
                 live.stopper.look()
+    except LimpetError as error:
+        if live.stopper.is_cancelling and not live.has_ended:
+            raise Stopped from error  # Whoever awaits the run is told why; its own code must not catch that.
+        raise
     finally:
         try:  # noqa: SIM105 - suppress() costs more
             current_scope.reset(token)
@@ -238,8 +246,6 @@ async def _execute(
         return found.result
     if live.is_guarded:
         await require_allowed(scope, call, encoded)
-    if live.lease is None:
-        take_lease(live)
     named = await live.put_artifacts(pending) if pending else ()
     child, start = _begin(scope, call, encoded, named, record)
     if record is None:
@@ -260,6 +266,8 @@ async def _execute(
     began = call.began = clock.elapsed()
     while True:
         try:
+            if since_boot() >= live.held_until:
+                await require_lease(live)
             result = await (run_limited(child, call) if is_limited else run_handler(child, call))
             if live.is_stopping or live.has_cut_off:
                 _require_wanted(scope)
@@ -346,6 +354,8 @@ def _require_wanted(scope: Scope) -> None:
 
 def _closing(live: LiveState, at: float, status: StateStatus) -> StateUpdate:
     """What changes of the state when its run ends. From here on it is too late to stop it."""
+    if status is StateStatus.COMPLETED:
+        require_reached(live)
     live.has_ended = True
     metadata = live.metadata_to_keep()
     return StateUpdate(

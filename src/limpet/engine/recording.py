@@ -24,8 +24,9 @@ from limpet.engine.clock import Clock
 from limpet.engine.lease import new_holder
 from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
+from limpet.engine.starts import not_started, start_of, timers_of
 from limpet.engine.writer import Writer
-from limpet.errors import BackendError, LimpetError
+from limpet.errors import BackendError, LimpetError, UsageError
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.progress import events_done
@@ -83,6 +84,8 @@ class Recording:
         self.clock = clock
         self.state_id = header.state_id
         self.lease: Lease | None = None
+        self.held_until = 0.0
+        """Until when the lease certainly lasts, as ``since_boot`` counts it. 0: there is none."""
         self.holder = holder or new_holder()
         self.reads_only = reads_only
         """Whether nothing is recorded, and no lease is taken."""
@@ -151,27 +154,25 @@ class Recording:
     ) -> asyncio.Future[None] | None:
         """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future.
 
-        ``inside`` is the inside of the call: timers that fired there last are recorded where anything of it is.
+        ``inside`` is the inside of the call: timers that fired there last are recorded where anything of it is. Where it
+        is refused, nothing of it is recorded, and the starts and timers are still to be.
         """
         with self._lock:
-            bodies: list[bytes] = []
-            if scope.event.pending_start is not None:
-                self._frame_starts(scope, bodies)
-            if scope.event.order is not None and scope.event.order.fired:
-                self._frame_timers(scope, bodies)
-            if inside is not None and inside.order is not None and inside.counts and inside.pending_start is None:
-                self._frame_timers(inside, bodies)
+            opened = not_started(scope) if scope.event.pending_start is not None else ()
+            fired = self._with_fired(scope, inside)
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
-            seq = self.history.position + 1
+            seq = self.history.position + len(opened) + len(fired) + 1
             behind = seq - order
             is_settled = status is _COMPLETED or status is _FAILED
-            self._frame(
-                EventRecord(
-                    *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
-                    *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
-                ),
-                bodies,
+            record = EventRecord(
+                *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
+                *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
             )
+            bodies: list[bytes] = []
+            if opened or fired:
+                self._frame_started(opened, fired, record, bodies)
+            else:
+                self._frame(record, bodies)
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
@@ -217,17 +218,16 @@ class Recording:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
         with self._lock:
             bodies: list[bytes] = []
-            if child.parent is not None:
-                self._frame_timers(child.parent, bodies)
-            self._frame_starts(child, bodies)
+            opened = not_started(child)
+            fired = () if child.parent is None else self._with_fired(child.parent)
+            self._frame_started(opened, fired, None, bodies)
             return self._save_now(bodies)
 
     def write_timers(self, scope: Scope) -> asyncio.Future[None] | None:
         """Record the timers that fired in the code around a scope. None: durable now; else await the future."""
         with self._lock:
             bodies: list[bytes] = []
-            self._frame_starts(scope, bodies)
-            self._frame_timers(scope, bodies)
+            self._frame_started(not_started(scope), self._with_fired(scope), None, bodies)
             return self._save_now(bodies)
 
     def _save_now(self, bodies: list[bytes]) -> asyncio.Future[None] | None:
@@ -237,13 +237,16 @@ class Recording:
             return None if saved is None else asyncio.wrap_future(saved)
         return self._write(self._append(bodies, None))
 
-    def _frame_timers(self, scope: Scope, bodies: list[bytes]) -> None:
-        order = scope.event.order
-        if order is None or not order.fired:
-            return
-        seq, path = self.history.position + 1, scope.event.prefix.removesuffix("::")
-        newest = self.history.next_order - 1
-        self._frame(TimerRecord(seq, self.clock.now(), path, order.take_fired(), seq - newest), bodies)
+    def _with_fired(self, scope: Scope, inside: Scope | None = None) -> Sequence[Scope]:
+        """Those of the calls around and inside which timers have fired that are not recorded yet."""
+        found: Sequence[Scope] = ()
+        if scope.event.order is not None and scope.event.order.fired:
+            found = (scope.event,)
+        if inside is not None and inside.order is not None and inside.order.fired:
+            # Inside a call of which nothing is recorded nobody asks for them.
+            if inside.counts and inside.pending_start is None:
+                found = (*found, inside)
+        return found
 
     async def put_artifacts(self, pending: Sequence[Pending]) -> tuple[str, ...]:
         """Store what a record is going to name, and give the ids. It must be durable before the record is written."""
@@ -369,8 +372,14 @@ class Recording:
         with self._lock:
             bodies: list[bytes] = []
             number = self.history.timelines.current + 1
-            for record in new.records(self.history.position + 1, self.clock.now(), number):
-                self._frame(record, bodies)
+            try:
+                for record in new.records(self.history.position + 1, self.clock.now(), number):
+                    self._frame(record, bodies)
+            except LimpetError as error:
+                if bodies:
+                    # What was taken up of it is not written, so nothing may be written behind it.
+                    self.refuse_writes(error)
+                raise
             self._take(self.history)
             timeline = self.history.position - len(bodies) + 1
             update = StateUpdate(at=self.clock.now(), status=StateStatus.RUNNING, timeline=timeline)
@@ -392,40 +401,61 @@ class Recording:
         self._write_record(None, update)
 
     def refuse_writes(self, why: LimpetError) -> None:
-        """From now on every write raises this."""
+        """From now on every write raises this. May be called from any thread."""
         self._refusal = self._refusal or why
 
     def is_refusing(self, error: LimpetError) -> bool:
         """Whether this error says that the state can no longer be written, rather than that user code failed."""
         return error is self._refusal
 
-    def _frame_starts(self, scope: Scope, bodies: list[bytes]) -> None:
-        starts: list[Start] = []
-        above: Scope | None = scope.event
-        while above is not None and above.pending_start is not None:
-            starts.append(above.pending_start)
-            above.pending_start = None
-            above = above.parent.event if above.parent is not None else None
-        for address, at, order, version, fingerprint, input_, named, attempt, details, _ in reversed(starts):
-            seq = self.history.position + 1
-            started = ExecutionStatus.STARTED
-            self._frame(
-                EventRecord(
-                    *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),
-                    artifacts=named,
-                    details=details,
-                ),
-                bodies,
-            )
+    def _frame_started(
+        self, opened: Sequence[Scope], fired: Sequence[Scope], outcome: EventRecord | None, bodies: list[bytes]
+    ) -> None:
+        """Take up the starts of what encloses an outcome, the timers that fired before it, and that itself: all of them,
+        or, where that raises, none."""
+        first, newest, now = self.history.position + 1, self.history.next_order - 1, self.clock.now()
+        records: list[EventRecord | TimerRecord] = [start_of(scope, seq) for seq, scope in enumerate(opened, first)]
+        records += (timers_of(scope, seq, now, newest) for seq, scope in enumerate(fired, first + len(opened)))
+        if outcome is not None:
+            records.append(outcome)
+        self._require_held()
+        link, framed = self._link, list[bytes]()
+        for record in records:
+            body, link = frames.to_frame(record, link, self._owner, self._cipher)
+            framed.append(body)
+        self.history.add_all(records)
+        self._link = link
+        bodies += framed
+        for scope in opened:
+            scope.pending_start = None
+        for scope in fired:
+            assert scope.order is not None
+            scope.order.fired.clear()
+        if self.tally is not None:
+            for record in records:
+                self.tally.note(record)
 
     def _frame(self, record: Record, bodies: list[bytes]) -> None:
-        if self._refusal is not None:
-            raise self._refusal
-        body, self._link = frames.to_frame(record, self._link, self._owner, self._cipher)
+        """Take up a record. Where that raises, nothing has changed."""
+        if self.lease is None or self._refusal is not None:
+            self._require_held()
+        body, link = frames.to_frame(record, self._link, self._owner, self._cipher)
         self.history.add(record)
+        self._link = link
         bodies.append(body)
         if self.tally is not None:
             self.tally.note(record)
+
+    def _require_held(self) -> None:
+        """Raises why nothing can be recorded any more."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self.lease is None:
+            raise UsageError(
+                f"State {self.state_id!r} is not held here any more: its run has ended, or it was given back.",
+                "Await every call and every task before the run ends, and save with another status than RUNNING only "
+                "when nothing goes on.",
+            )
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
         assert self.lease is not None, "nothing is recorded without a lease"
@@ -448,6 +478,7 @@ class Recording:
         if update.releases:
             # The run is not marked as ended before the store knows: another one here must not take the lease over.
             self.lease = None
+            self.held_until = 0.0
             self.writer.keeper.drop(self.holder)
 
     def _write_record(

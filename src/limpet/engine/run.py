@@ -20,6 +20,7 @@ from limpet.engine.actors import Actor, HandlerActor
 from limpet.engine.bus import EventBus
 from limpet.engine.call import Call
 from limpet.engine.clock import SYSTEM_CLOCK
+from limpet.engine.drift_stop import require_reached
 from limpet.engine.environment import with_environment
 from limpet.engine.lease import mark_ended, mark_running, new_holder
 from limpet.engine.limits import Limits
@@ -31,7 +32,7 @@ from limpet.engine.retry_levels import RetryLevels
 from limpet.engine.state import ExecutionState
 from limpet.engine.stoppable import stoppable
 from limpet.engine.writer import Writer
-from limpet.errors import Drift, DriftWarning, RolledBack, StateCorrupted, StateMismatch, UnknownState
+from limpet.errors import DriftWarning, RolledBack, StateCorrupted, StateMismatch, UnknownState
 from limpet.journal.address import is_top_level, parse
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
@@ -177,7 +178,7 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
     )
     live.repeats_once = run.repeats_once
     live.capture = run.capture
-    live.begin_writing(grant.lease)
+    live.begin_writing(grant.lease, grant.held_until)
     try:
         if grant.is_new:
             live.replace_history(History(run.state_id, [first]), frames.link_of(claim.bodies[0]))
@@ -226,22 +227,27 @@ async def _go_on(run: Run, live: LiveState) -> Any:
     call.closes = True
     try:
         with run.limits.signals(live):
-            result = await stoppable(live, perform_call(live.top, call))
+            result = await stoppable(live, _whole(live, call))
         if live.lease is not None:
             # What was given is the recorded result of the whole: a replaced one, or that of a fork.
             live.release(StateStatus.COMPLETED)
-        _require_reached(live)
+        _tell_unreached(live)
         return result
     finally:
         live.forget()
 
 
-def _require_reached(live: LiveState) -> None:
+async def _whole(live: LiveState, call: Call) -> Any:
+    result = await perform_call(live.top, call)
+    if live.lease is not None:
+        require_reached(live)
+    return result
+
+
+def _tell_unreached(live: LiveState) -> None:
     address = live.resume_from_address
     if address is None or live.on_drift is OnDrift.IGNORE:
         return
-    if live.on_drift is OnDrift.ERROR:
-        raise Drift(address, live.state_id, "it was to be run on from there, and the code no longer makes that call")
     warnings.warn(
         f"State {live.state_id!r} ended without reaching {address!r}, where it was to be run on from: the code no "
         "longer makes that call.",

@@ -20,7 +20,7 @@ from limpet.engine.environment import with_environment
 from limpet.engine.history_set import HistorySet
 from limpet.engine.limits import Limits, check_seconds
 from limpet.engine.live import LiveState
-from limpet.engine.opening import take_lease
+from limpet.engine.opening import look_again, take_lease
 from limpet.engine.reading import read_history
 from limpet.engine.retry_levels import RetryLevels
 from limpet.engine.scope import current_scope
@@ -255,6 +255,8 @@ class ExecutionState:
 
     @property
     def storage(self) -> Storage:
+        """The storage, as it stands: where the state is not held here, with what others have written to it since."""
+        look_again(self._live)
         return Storage(self._live)
 
     @property

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from typing import Any
 
 from limpet.engine.branches import branching
+from limpet.engine.lease import in_use
 from limpet.engine.leaving import leave_stopped, mark_stopped
 from limpet.engine.live import LiveState
 from limpet.model import InterruptReason, InterruptSignal
@@ -24,6 +26,12 @@ async def stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: 
         work.close()
         assert live.stopper.error is not None
         raise live.stopper.error
+    with nullcontext() if is_run else in_use(live):
+        return await _stoppable(live, work, is_run=is_run)
+
+
+async def _stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: bool) -> Any:
+    assert live.loop is not None
     try:
         with branching(live), live.watch.watching(), live.stopper.rooted():
             live.root = asyncio.current_task() if is_run else None

@@ -115,6 +115,33 @@ class Stopper:
             with suppress(RuntimeError):  # The loop has been closed in this moment, and so the run is over.
                 loop.call_soon_threadsafe(self._begin, signal, status, error)
 
+    def break_off(self, signal: InterruptSignal, status: StateStatus, error: LimpetError) -> None:
+        """Stop the run at once, from any thread: no call begins from here on, and no outcome is recorded any more."""
+        live = self._live
+        is_refused = signal.reason == InterruptReason.REFUSED
+        if live.has_ended or self.is_over or (self.is_cancelling and not is_refused):
+            return
+        self.signal, self.status, self.error = signal, status, error
+        self.is_cancelling = live.is_stopping = True
+        live.replays_quickly = False
+        loop = live.loop
+        if loop is None or loop.is_closed() or _is_running_here(loop):
+            self.look()
+        else:
+            with suppress(RuntimeError):  # As above.
+                loop.call_soon_threadsafe(self.look)
+
+    def refuse(self, error: LimpetError) -> None:
+        """Stop the run because nothing of it can be recorded any more; from any thread. The state is left as it is."""
+        self.break_off(InterruptSignal(InterruptReason.REFUSED, str(error)), self._live.header.status, error)
+
+    def taken_up_anew(self) -> None:
+        """The state is held again, with what stands in its store: that nothing could be recorded is over."""
+        if self.signal is None or self.signal.reason != InterruptReason.REFUSED or self._roots or self.is_over:
+            return
+        self.signal = self.error = None
+        self.is_cancelling = self._live.is_stopping = False
+
     def _begin(self, signal: InterruptSignal, status: StateStatus, error: LimpetError | None) -> None:
         live = self._live
         if live.has_ended:

@@ -66,6 +66,14 @@ def is_anything_given_up() -> bool:
     return bool(_given_up)
 
 
+def loop_of(scope: Scope) -> asyncio.AbstractEventLoop | None:
+    """The loop of the run that plain code makes a call in. Raises Stopped in a run that is stopped, also where a
+    function was given up and goes on in its thread."""
+    if scope.live.stopper.is_cancelling:
+        raise Stopped
+    return scope.live.loop
+
+
 def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | None) -> R:
     """Run a coroutine from plain code and wait for it: on the loop of the run, or on one of its own (None)."""
     try:

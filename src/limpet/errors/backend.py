@@ -49,7 +49,8 @@ class LeaseHeld(BackendError):
 
 
 class LeaseLost(BackendError):
-    """The right to write the state has passed to another process; this one has written nothing since."""
+    """The right to write the state has passed on: to another process, or to another object in this one. Nothing was
+    written or begun here since."""
 
     def __init__(self, state_id: str, fence: int) -> None:
         super().__init__(state_id, fence)
@@ -59,8 +60,9 @@ class LeaseLost(BackendError):
     def __str__(self) -> str:
         return (
             f"This process may no longer write state {self.state_id!r}: its lease (fence {self.fence}) ran out or was "
-            "handed over while it was paused or cut off, and another process took the state up. Nothing more was "
-            f"written here. `limpet show {self.state_id}` shows how the other one goes on."
+            "handed over while it was paused, cut off or idle, and another process took the state up, or another "
+            "object in this one. Nothing more was written or begun here. "
+            f"`limpet show {self.state_id}` shows how the other one goes on; load the state again to go on here."
         )
 
 

@@ -40,6 +40,7 @@ from limpet.model import (
     StorageRecord,
     Timeline,
     TimelineRecord,
+    TimerRecord,
 )
 
 _COMPLETED = ExecutionStatus.COMPLETED
@@ -197,6 +198,27 @@ class History:
         if self.records is not self.journal:
             self.records.append(record)
 
+    def add_all(self, events: Sequence[EventRecord | TimerRecord]) -> None:
+        """Take up events that follow each other: all of them, or, where one cannot follow what stands, none."""
+        became: dict[str, ExecutionStatus] = {}
+        for position, record in enumerate(events, self.position + 1):
+            if record.seq != position:
+                raise StateCorrupted(self.state_id, record.seq, f"record {position} was to come here")
+            if type(record) is TimerRecord:
+                continue
+            before = self.latest.get(record.address)
+            was = became.get(record.address, before.status if before is not None else None)
+            self._require_follows(was, record)
+            became[record.address] = record.status
+        for record in events:
+            self.add(record)
+
+    def _require_follows(self, was: ExecutionStatus | None, record: EventRecord) -> None:
+        if not event_may_become(was, record.status):
+            raise StateCorrupted(
+                self.state_id, record.seq, f"{record.address!r} was {was or 'absent'} and cannot become {record.status}"
+            )
+
     def _pass_over(self, record: DroppedRecord) -> None:
         """Take up what belongs to no timeline: from here on the records of this one are not all of the journal."""
         if self.records is self.journal:
@@ -267,10 +289,8 @@ class History:
         before = self.latest.get(address)
         was = before.status if before is not None else None
         is_usual = was is None and status is _COMPLETED
-        if not is_usual and not event_may_become(was, status):
-            raise StateCorrupted(
-                self.state_id, record.seq, f"{address!r} was {was or 'absent'} and cannot become {status}"
-            )
+        if not is_usual:
+            self._require_follows(was, record)
         self.latest[address] = record
         if self.open and (status is _COMPLETED or status is _FAILED):
             self.open.discard(address)

@@ -27,6 +27,10 @@ class InterruptReason(StrEnum):
     """What is declared ``once`` was cut off, and a person has to say what became of it."""
     WAITING = "waiting"
     """Nothing is left to do but to wait: for an answer, a time or a message."""
+    DRIFT = "drift"
+    """The code no longer fits what is recorded, and that was declared an error."""
+    REFUSED = "refused"
+    """The run may not be recorded any more, or its store has failed. So no state has it noted."""
 
 
 ROLLED_BACK = "rolled_back"
