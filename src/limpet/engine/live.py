@@ -99,6 +99,8 @@ class LiveState(Recording):
         self.is_stored = is_stored
         """Whether the state is known to be in the backend."""
         self.turn_began = 0.0
+        self.unconfirmed: asyncio.Future[None] | None = None
+        """The newest commit of a value that was given before it was durable."""
         self.resume_from_address: str | None = None
         """Where the run is to be run on from, until that call is reached."""
         self.repeats_once = False
@@ -142,6 +144,7 @@ class LiveState(Recording):
         """Hold the state from now on, and keep the lease alive."""
         self.lease = lease
         self._put = set()
+        self.unconfirmed = None
         self.is_stored = True
         self._refusal = None
         if self.saver is not None:

@@ -357,6 +357,10 @@ class Recording:
         """Change the header of the state, and wait for it."""
         self._write_record(None, update)
 
+    def write_through(self) -> None:
+        """Wait, on this thread, until all that was recorded so far is durable."""
+        self._write_record(None, None)
+
     def refuse_writes(self, why: LimpetError) -> None:
         """From now on every write raises this."""
         self._refusal = self._refusal or why

@@ -77,8 +77,11 @@ def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | Non
         raise UsageError(
             "`.call()` was used in async code, where waiting would stop the event loop.", "Await the call instead."
         )
-    if loop is None:
-        return asyncio.run(coro)
+    return asyncio.run(coro) if loop is None else wait_on(coro, loop)
+
+
+def wait_on(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R:
+    """Run a coroutine on the loop of the run, and wait for it in another thread."""
     # The scope has been taken already: the task that carries the call must not become a branch of it.
     scope = current_scope.get()
     context = contextvars.copy_context()
