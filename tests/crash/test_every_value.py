@@ -1,4 +1,4 @@
-"""A value that an effect was made with is never lost: wherever the process dies, the effect is made with the same one."""
+"""An effect is made again with the value that it was made with, wherever the process has died."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from limpet.engine.perform import perform, perform_call
 from limpet.engine.scope import current_scope
 from limpet.engine.threads import run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
+from limpet.engine.user_threads import check_thread, require_scope_not_lost
 from limpet.errors import UsageError
 from limpet.journal.address import SEPARATOR, label
 from limpet.model import DeterminismLevel, EventType, RetryConfig
@@ -191,6 +192,7 @@ class Actor(Generic[P, R]):
         """Inside a run, an event whose address is taken now; outside, just the function. Either way to be awaited."""
         scope = current_scope.get()
         if scope is None:
+            require_scope_not_lost(self.name)
             return self._execute_outside(args, kwargs)
         path = scope.take(self.label)
         if scope.live.rehearsal is not None:
@@ -200,6 +202,7 @@ class Actor(Generic[P, R]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
         scope = current_scope.get()
+        check_thread(scope, self)
         if scope is None and self.is_plain:
             return self.function(*args, **kwargs)
         return wait_for(self(*args, **kwargs), scope.live.loop if scope is not None else None)
@@ -392,6 +395,7 @@ class HandlerActor(Actor[[Any], Any]):
     def __call__(self, input: Any, context: Any = None) -> Coroutine[Any, Any, Any]:
         scope = current_scope.get()
         if scope is None:
+            require_scope_not_lost(self.name)
             return self._execute_outside((input, context, None), {})
         args = (input, context, scope.live.facade)
         call = Call(self, scope.take(self.label), args, {}, (input,))
@@ -401,6 +405,7 @@ class HandlerActor(Actor[[Any], Any]):
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = current_scope.get()
+        check_thread(scope, self)
         return wait_for(self(input, context), scope.live.loop if scope is not None else None)
 
     @property

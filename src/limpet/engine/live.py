@@ -20,6 +20,7 @@ from limpet.engine.retry_levels import RetryLevels
 from limpet.engine.savings import Savings
 from limpet.engine.scope import Scope
 from limpet.engine.stopping import Stopper
+from limpet.engine.user_threads import UserThreads
 from limpet.engine.validation import ValidationReport
 from limpet.engine.watching import Watch
 from limpet.engine.writer import Writer
@@ -110,6 +111,8 @@ class LiveState(Recording):
         self.retry = retry or RetryLevels()
         """How calls are retried that say nothing of it themselves."""
         self._prepare_stopping()
+        self.threads = UserThreads()
+        """What threads that were started inside the run are doing for it."""
         self.secrets: set[str] = set()
         """The texts of the secrets that this run was given, which no message may repeat."""
 

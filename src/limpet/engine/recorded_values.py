@@ -28,6 +28,7 @@ from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.threads import wait_on
 from limpet.engine.unconfirmed import remember
+from limpet.engine.user_threads import require_scope_not_lost
 from limpet.errors import Drift
 from limpet.model import DeterminismLevel, EventRecord, ExecutionStatus, ReplayMode, fingerprint
 
@@ -83,8 +84,11 @@ def given_at_once(scope: Scope, record: EventRecord) -> None:
 def _value(actor: ValueActor) -> Any:
     scope = current_scope.get()
     if scope is None:
+        require_scope_not_lost(actor.name)
         return actor.make(SYSTEM_CLOCK)
     live = scope.live
+    if live.threads.outstanding:
+        live.threads.note_call(scope, actor.label, "Take the value before the threads are started, or inside a tool.")
     call = Call(actor, scope.take(actor.label), (), {}, ())
     if live.rehearsal is not None:
         live.rehearsal.note_site(call.address)

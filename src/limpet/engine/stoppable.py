@@ -9,6 +9,7 @@ from typing import Any
 from limpet.engine.branches import branching
 from limpet.engine.leaving import leave_stopped, mark_stopped
 from limpet.engine.live import LiveState
+from limpet.engine.thread_hooks import ThreadHooks
 from limpet.model import InterruptReason, InterruptSignal
 
 
@@ -25,7 +26,7 @@ async def stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: 
         assert live.stopper.error is not None
         raise live.stopper.error
     try:
-        with branching(live.loop), live.watch.watching(), live.stopper.rooted():
+        with branching(live.loop), ThreadHooks(live.threads), live.watch.watching(), live.stopper.rooted():
             result = await work
         if not live.is_stopping or live.has_ended:
             return result

@@ -25,6 +25,8 @@ log = logging.getLogger("limpet.interrupts")
 _UNBOUNDED = 1_000_000
 _given_up: set[concurrent.futures.Future[Any]] = set()
 _pool = ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="limpet-plain")
+_submit = ThreadPoolExecutor.submit
+"""Without the hook that is before it while a run goes on: what runs in this pool has its context."""
 
 
 async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
@@ -39,7 +41,7 @@ async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: d
             # A future cannot carry one: whoever awaits it would wait for ever.
             raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
 
-    future = _pool.submit(run)
+    future = _submit(_pool, run)
     try:
         return await asyncio.wrap_future(future, loop=loop)
     except asyncio.CancelledError:
