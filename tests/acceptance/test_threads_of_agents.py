@@ -326,7 +326,7 @@ def test_what_others_put_before_the_standard_library_meanwhile_stays_there() -> 
             passed.append(fn)
             return ours(self, fn, *args, **kwargs)
 
-        ThreadPoolExecutor.submit = traced  # type: ignore[method-assign]
+        ThreadPoolExecutor.submit = traced
 
     try:
         Limpet("memory://").run_sync(instruments, state_id="t")

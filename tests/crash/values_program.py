@@ -17,7 +17,9 @@ from limpet import Limpet, agent, now, random, tool, uuid4
 
 STATE = "values"
 
-effect: Callable[[str, str], object]
+Effect = Callable[[str, str], object]
+
+effect: Effect
 """Told of an effect in the world: its name, and the value that it was made with."""
 
 
@@ -70,15 +72,19 @@ async def paying(threads: int) -> list[list[str]]:
     return [[first], *branches, [await charge("last", now().isoformat())]]
 
 
-def main() -> None:
-    global effect
-    store, log = sys.argv[1:]
-
-    def effect(name: str, value: str) -> None:
+def logging_to(log: str) -> Effect:
+    def note(name: str, value: str) -> None:
         descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(descriptor, f"{name} {value}\n".encode())
         os.close(descriptor)
 
+    return note
+
+
+def main() -> None:
+    global effect
+    store, log = sys.argv[1:]
+    effect = logging_to(log)
     with Limpet(store) as client:
         print("ready", flush=True)
         print(json.dumps(client.run_sync(paying, 2, state_id=STATE)))

@@ -24,7 +24,7 @@ from limpet.engine.perform import perform, perform_call
 from limpet.engine.scope import current_scope
 from limpet.engine.threads import run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
-from limpet.engine.user_threads import check_thread, require_scope_not_lost
+from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread
 from limpet.errors import UsageError
 from limpet.journal.address import SEPARATOR, label
 from limpet.model import DeterminismLevel, EventType, RetryConfig
@@ -36,7 +36,6 @@ R = TypeVar("R")
 Condition = Callable[..., object]
 """Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
 
-
 Probe = Callable[..., object]
 """Given a handler's arguments; Happened(result), DidNotHappen(), or anything else where it does not know."""
 
@@ -45,7 +44,6 @@ Comparison = Callable[[Any, Any], object]
 
 TOLERANCE = 1e-6
 """How far numbers of an approximate actor may be apart, unless it says so itself."""
-
 
 declared_once: WeakSet[Actor[..., Any]] = WeakSet()
 """The actors of this process that are declared ``once``."""
@@ -73,8 +71,7 @@ class Options(TypedDict, total=False):
     probe: Probe
     """Of what is declared ``once``: finds out whether a call that was cut off has done its work."""
     undo: Callable[..., object]
-    """What undoes a call when its run is rolled back: given its arguments, and its result as ``result`` if it takes
-    that."""
+    """What undoes a call when its run is rolled back: given its arguments, and ``result`` if it takes that."""
     retry_config: RetryConfig
     """How often and when a call that failed is tried again."""
     timeout_s: float
@@ -201,8 +198,7 @@ class Actor(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
-        scope = current_scope.get()
-        check_thread(scope, self)
+        scope = scope_of_thread(self)
         if scope is None and self.is_plain:
             return self.function(*args, **kwargs)
         return wait_for(self(*args, **kwargs), scope.live.loop if scope is not None else None)
@@ -404,8 +400,7 @@ class HandlerActor(Actor[[Any], Any]):
         return perform_call(scope, call)
 
     def call(self, input: Any, context: Any = None) -> Any:
-        scope = current_scope.get()
-        check_thread(scope, self)
+        scope = scope_of_thread(self)
         return wait_for(self(input, context), scope.live.loop if scope is not None else None)
 
     @property

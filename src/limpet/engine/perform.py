@@ -197,7 +197,6 @@ async def _execute(
                 await require_allowed(scope, call, encoded)
             began = clock.elapsed()
         except asyncio.CancelledError:
-            # A call that was cut off has no outcome: it is executed again when it is reached again.
             await cut_off(scope, call, start, clock.elapsed() - began)
             raise
     call.execution_time = clock.elapsed() - began

@@ -168,17 +168,18 @@ class UserThreads:
 
 def _is_ordered(call: _Called, work: Work | None) -> bool:
     """Whether a call that was made has come before what that work does now, in every run of the program."""
-    others = () if call.work is None else tuple(call.work.enclosing())
+    other = call.work
+    others = () if other is None else tuple(other.enclosing())
     if work is None or work in others:
-        # Whoever submits work can wait for its end.
-        return call.work is None or call.work.ended is not None
-    # What submitted both, or the run itself, submitted this one at that time.
+        # Whoever hands work over can wait for its end.
+        return other is None or other.ended is not None
+    # What both are part of, or the run itself, has handed this one over at that time.
     branch = work
     while branch.parent is not None and branch.parent not in others:
         branch = branch.parent
-    is_of_submitter = call.work is None or branch.parent is call.work
-    behind = call.at if is_of_submitter else call.work.ended
-    return behind is not None and behind < branch.began
+    if other is None or branch.parent is other:
+        return call.at < branch.began
+    return other.ended is not None and other.ended < branch.began
 
 
 def begin_work(*, is_piece: bool) -> Work | None:
@@ -206,13 +207,18 @@ def outside() -> Generator[None]:
         _lent.reset(lent)
 
 
-def check_thread(scope: Scope | None, actor: Actor[..., Any]) -> None:
-    """Raises UsageError for a call whose scope was lost, and for one that needs a key to have a certain address."""
+def scope_of_thread(actor: Actor[..., Any]) -> Scope | None:
+    """The scope of a call that is made here, which waits for its result.
+
+    Raises UsageError if the scope was lost, and if the call needs a key to have a certain address.
+    """
+    scope = current_scope.get()
     if scope is None:
         require_scope_not_lost(actor.name)
     elif actor.key is None and scope.live.threads.outstanding:
         remedy = f"Give each of them a key that says which one it is: `{actor.name}.options(key=…).call(…)`."
         scope.live.threads.note_call(scope, actor.label, remedy)
+    return scope
 
 
 def require_scope_not_lost(name: str) -> None:
