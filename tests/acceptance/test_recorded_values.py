@@ -552,12 +552,15 @@ def test_values_count_as_events_of_a_budget_and_are_never_refused() -> None:
     assert 5 == len(recorded_values(client))
 
 
-def test_replaying_values_gives_no_warnings_and_counts_as_replay() -> None:
+@pytest.mark.parametrize("record_inputs", [True, False])
+def test_replaying_values_is_no_drift(record_inputs: bool) -> None:
     client = Limpet("memory://", on_drift="error")
-    fails(client, takes)
+    fails(client, takes, record_inputs=record_inputs)
+    before = recorded_values(client)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        client.run_sync(takes, state_id="r")
+        client.run_sync(takes, state_id="r", record_inputs=record_inputs)
+    assert before == recorded_values(client)
 
 
 def test_a_value_is_one_small_record(tmp_path: Path) -> None:

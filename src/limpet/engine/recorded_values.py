@@ -151,7 +151,7 @@ def _recorded(scope: Scope, call: Call, actor: ValueActor, record: EventRecord) 
     live = scope.live
     call.is_replayed = True
     assert record.result is not None, "a completed event has a result"
-    value = live.stored.decode(record.result)
+    value = live.stored.decode(record.result) if record.artifacts else values.decode(record.result)
     if not isinstance(value, actor.wanted):
         what = (
             f"its recorded result is of type {type(value).__name__}, and {actor.name}() gives {actor.wanted.__name__}"
