@@ -17,7 +17,7 @@ from crash.values_program import STATE, paying
 from limpet import Limpet
 from limpet.testing import CrashingBackend, SimulatedCrash
 
-KILLS = 40
+KILLS = 30
 LONGEST_LIFE_S = 0.15
 
 
