@@ -26,6 +26,7 @@ from limpet.engine.collect import Collected
 from limpet.engine.effects import current_event
 from limpet.engine.event import ExecutionEvent, ExecutionResult
 from limpet.engine.history_set import HistorySet
+from limpet.engine.recorded_values import now, random, uuid4
 from limpet.engine.saying_progress import progress
 from limpet.engine.snapshot import StateSnapshot
 from limpet.engine.state import ExecutionState
@@ -380,8 +381,10 @@ __all__ = [
     "llm",
     "load_config",
     "new_key",
+    "now",
     "open_store",
     "progress",
+    "random",
     "register_adapter",
     "register_type",
     "register_usage",
@@ -389,6 +392,7 @@ __all__ = [
     "sleep",
     "sleep_until",
     "tool",
+    "uuid4",
     "wait_for_message",
 ]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from random import Random
 from typing import assert_type
+from uuid import UUID
 
 from limpet import (
     Checked,
@@ -21,8 +24,11 @@ from limpet import (
     Timeline,
     agent,
     llm,
+    now,
+    random,
     register_type,
     tool,
+    uuid4,
 )
 
 
@@ -136,6 +142,12 @@ async def think(page: Page) -> str:
 @tool(tolerance=1e-3, compare=lambda recorded, actual: abs(recorded - actual) < 1)
 async def measure(page: Page) -> float:
     return float(len(page.text))
+
+
+def recorded_values_are_typed() -> None:
+    assert_type(now(), datetime)
+    assert_type(random(), Random)
+    assert_type(uuid4(), UUID)
 
 
 async def time_travel_is_typed(client: Limpet) -> None:

@@ -24,6 +24,7 @@ from limpet.engine.perform import perform, perform_call, perform_keyed
 from limpet.engine.scope import current_scope
 from limpet.engine.threads import loop_of, run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
+from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread
 from limpet.errors import UsageError
 from limpet.journal.address import SEPARATOR, label
 from limpet.model import DeterminismLevel, EventType, RetryConfig
@@ -35,7 +36,6 @@ R = TypeVar("R")
 Condition = Callable[..., object]
 """Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
 
-
 Probe = Callable[..., object]
 """Given a handler's arguments; Happened(result), DidNotHappen(), or anything else where it does not know."""
 
@@ -44,7 +44,6 @@ Comparison = Callable[[Any, Any], object]
 
 TOLERANCE = 1e-6
 """How far numbers of an approximate actor may be apart, unless it says so itself."""
-
 
 declared_once: WeakSet[Actor[..., Any]] = WeakSet()
 """The actors of this process that are declared ``once``."""
@@ -72,8 +71,7 @@ class Options(TypedDict, total=False):
     probe: Probe
     """Of what is declared ``once``: finds out whether a call that was cut off has done its work."""
     undo: Callable[..., object]
-    """What undoes a call when its run is rolled back: given its arguments, and its result as ``result`` if it takes
-    that."""
+    """What undoes a call when its run is rolled back: given its arguments, and ``result`` if it takes that."""
     retry_config: RetryConfig
     """How often and when a call that failed is tried again."""
     timeout_s: float
@@ -191,6 +189,7 @@ class Actor(Generic[P, R]):
         """Inside a run, an event whose address is taken now; outside, just the function. Either way to be awaited."""
         scope = current_scope.get()
         if scope is None:
+            require_scope_not_lost(self.name)
             return self._execute_outside(args, kwargs)
         path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
         if scope.live.rehearsal is not None:
@@ -200,7 +199,7 @@ class Actor(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
-        scope = current_scope.get()
+        scope = scope_of_thread(self)
         if scope is None and self.is_plain:
             return self.function(*args, **kwargs)
         loop = None if scope is None else loop_of(scope)
@@ -394,6 +393,7 @@ class HandlerActor(Actor[[Any], Any]):
     def __call__(self, input: Any, context: Any = None) -> Coroutine[Any, Any, Any]:
         scope = current_scope.get()
         if scope is None:
+            require_scope_not_lost(self.name)
             return self._execute_outside((input, context, None), {})
         args = (input, context, scope.live.facade)
         path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
@@ -404,7 +404,7 @@ class HandlerActor(Actor[[Any], Any]):
         return performed if self.key is None else perform_keyed(scope, self.label, performed)
 
     def call(self, input: Any, context: Any = None) -> Any:
-        scope = current_scope.get()
+        scope = scope_of_thread(self)
         return wait_for(self(input, context), scope.live.loop if scope is not None else None)
 
     @property

@@ -17,6 +17,7 @@ from limpet.engine.questions import fitting_answer, question_of
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.threads import wait_for
+from limpet.engine.user_threads import require_scope_not_lost
 from limpet.engine.waiting import Awaited, WaitEnd
 from limpet.engine.waits import Arrived
 from limpet.errors import DeadlinePassed, EventFailed, QuestionWithdrawn, UsageError, WrongAnswer
@@ -299,6 +300,7 @@ def checked_topic(topic: object) -> str:
 def _here(verb: str) -> Scope:
     scope = current_scope.get()
     if scope is None:
+        require_scope_not_lost(verb)
         raise UsageError(
             f"`{verb}` was called outside of a run, so nothing could be kept until it is over.",
             "Call it inside an agent that is run with `run`.",

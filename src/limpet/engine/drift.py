@@ -40,7 +40,7 @@ def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, m
     ``moved`` says why it could not be given in its recorded place.
     """
     found = [changed(scope.live, call, record, encoded)]
-    if scope.event.order is None:
+    if scope.event.parent is None:
         if is_moved(record, scope.reached):
             moved = "it is now called behind what was recorded after it"
         if record.is_alone:
@@ -65,7 +65,7 @@ def check_new(scope: Scope, call: Call, instead: str | None = None) -> None:
     ``instead`` says in whose place it is made. Raises Drift where that is an error.
     """
     live = scope.live
-    if scope.event.order is not None:
+    if scope.event.parent is not None:
         if instead is not None and not scope.event.has_new:
             scope.event.has_new = scope.event.is_mixed = True
             if scope.event.tried_again is None:

@@ -15,6 +15,7 @@ from limpet.engine.perform import perform_call, perform_keyed
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.state import ExecutionState
 from limpet.engine.stoppable import stoppable
+from limpet.engine.user_threads import require_scope_not_lost
 from limpet.errors import RolledBack, UsageError
 from limpet.journal.address import label
 from limpet.model import ExecutionStatus, RetryConfig
@@ -59,6 +60,8 @@ class ExecutionEvent:
             )
         live = execution_state._live  # pyright: ignore[reportPrivateUsage]  # the two forms of one engine
         here = current_scope.get()
+        if here is None:
+            require_scope_not_lost(self.actor.name)
         scope = here if here is not None and here.live is live else live.top
         value = input_data.result if isinstance(input_data, ExecutionResult) else input_data
         if isinstance(self.actor, HandlerActor):

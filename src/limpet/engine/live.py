@@ -20,6 +20,7 @@ from limpet.engine.retry_levels import RetryLevels
 from limpet.engine.savings import Savings
 from limpet.engine.scope import Scope
 from limpet.engine.stopping import Stopper
+from limpet.engine.user_threads import UserThreads
 from limpet.engine.validation import ValidationReport
 from limpet.engine.watching import Watch
 from limpet.engine.writer import Writer
@@ -114,6 +115,8 @@ class LiveState(Recording):
         self.is_left = False
         """Whether whoever awaits the run has cancelled it: what is cancelled from then on is not the code's doing."""
         self._recorded_order: RecordedOrder | None = None
+        self.unconfirmed: asyncio.Future[None] | None = None
+        """The newest commit of a value that was given before it was durable."""
         self.resume_from_address: str | None = None
         """Where the run is to be run on from, until that call is reached."""
         self.repeats_once = False
@@ -123,6 +126,8 @@ class LiveState(Recording):
         self.retry = retry or RetryLevels()
         """How calls are retried that say nothing of it themselves."""
         self._prepare_stopping()
+        self.threads = UserThreads()
+        """What threads that were started inside the run are doing for it."""
         self.secrets: set[str] = set()
         """The texts of the secrets that this run was given, which no message may repeat."""
 
@@ -163,6 +168,7 @@ class LiveState(Recording):
         self.lease = lease
         self.held_until = held_until
         self._put = set()
+        self.unconfirmed = None
         self.is_stored = True
         self._refusal = None
         self.stopper.taken_up_anew()

@@ -36,6 +36,7 @@ from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.time_limits import run_limited
+from limpet.engine.unconfirmed import confirmed
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
 from limpet.errors import LimpetError
@@ -260,6 +261,8 @@ async def _execute(
         await durable
     if actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
         await durable
+    if live.unconfirmed is not None:
+        await confirmed(live)
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None

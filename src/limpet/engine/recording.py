@@ -177,7 +177,8 @@ class Recording:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
             order = scope.event.order
-            make_turn = order.make_turn if order is not None and order.is_shared else None
+            is_in_order = is_settled and not (details is not None and details.at_once)
+            make_turn = order.make_turn if order is not None and is_in_order and order.is_shared else None
             return self._write(self._append(bodies, update), make_turn)
 
     def _write(
@@ -399,6 +400,10 @@ class Recording:
     def write_update(self, update: StateUpdate) -> None:
         """Change the header of the state, and wait for it."""
         self._write_record(None, update)
+
+    def write_through(self) -> None:
+        """Wait, on this thread, until all that was recorded so far is durable."""
+        self._write_record(None, None)
 
     def refuse_writes(self, why: LimpetError) -> None:
         """From now on every write raises this. May be called from any thread."""

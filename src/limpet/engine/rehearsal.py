@@ -109,6 +109,11 @@ class Rehearsal:
         if self.error is None and not self._is_stopped:
             self.error = what
 
+    def note_missing(self, scope: Scope, call: Call) -> None:
+        """Take note of a call that has no recorded outcome, and behind which the code goes on all the same."""
+        self._is_all_reused = False
+        self._made.append(Made(scope.prefix, call.address, Finding.MISSING))
+
     async def missing(self, scope: Scope, call: Call) -> NotRecorded:
         """Take note of a call that has no recorded outcome, and give the error for it.
 

@@ -11,6 +11,7 @@ from limpet.engine.branches import branching
 from limpet.engine.lease import in_use
 from limpet.engine.leaving import leave_stopped, mark_stopped
 from limpet.engine.live import LiveState
+from limpet.engine.thread_hooks import ThreadHooks
 from limpet.model import InterruptReason, InterruptSignal
 
 
@@ -33,7 +34,7 @@ async def stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: 
 async def _stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: bool) -> Any:
     assert live.loop is not None
     try:
-        with branching(live), live.watch.watching(), live.stopper.rooted():
+        with branching(live), ThreadHooks(live.threads), live.watch.watching(), live.stopper.rooted():
             live.root = asyncio.current_task() if is_run else None
             result = await work
         if not live.is_stopping or live.has_ended:

@@ -25,6 +25,8 @@ log = logging.getLogger("limpet.interrupts")
 _UNBOUNDED = 1_000_000
 _given_up: set[concurrent.futures.Future[Any]] = set()
 _pool = ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="limpet-plain")
+_submit = ThreadPoolExecutor.submit
+"""Without the hook that is before it while a run goes on: what runs in this pool has its context."""
 
 
 async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
@@ -39,7 +41,7 @@ async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: d
             # A future cannot carry one: whoever awaits it would wait for ever.
             raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
 
-    future = _pool.submit(run)
+    future = _submit(_pool, run)
     try:
         return await asyncio.wrap_future(future, loop=loop)
     except asyncio.CancelledError:
@@ -85,8 +87,11 @@ def wait_for(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop | Non
         raise UsageError(
             "`.call()` was used in async code, where waiting would stop the event loop.", "Await the call instead."
         )
-    if loop is None:
-        return asyncio.run(coro)
+    return asyncio.run(coro) if loop is None else wait_on(coro, loop)
+
+
+def wait_on(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R:
+    """Run a coroutine on the loop of the run, and wait for it in another thread."""
     # The scope has been taken already: the task that carries the call must not become a branch of it.
     scope = current_scope.get()
     context = contextvars.copy_context()

@@ -139,6 +139,10 @@ class ValidationReport:
         """A call was given as it is recorded, since it must not be executed again."""
         self.entries.append((address, Outcome.REUSED))
 
+    def note_extra(self, address: str) -> None:
+        """A call was made that is not recorded."""
+        self.entries.append((address, Outcome.EXTRA))
+
     def _is_recorded(self, address: str, record: EventRecord | None) -> bool:
         """Whether there is an outcome to compare with; a start alone is none."""
         if record is None:

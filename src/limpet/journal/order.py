@@ -46,6 +46,8 @@ class RecordedOrder:
                 if not is_behind_retried:
                     entries += record.numbers
             elif type(record) is EventRecord:
+                if record.details is not None and record.details.at_once:
+                    continue
                 is_newest, is_retried = latest.get(record.address) is record, record.address in to_retry
                 is_behind_retried = is_behind_retried or (is_newest and is_retried)
                 if record.status is not _CANCELLED:

@@ -59,6 +59,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Who said so."""
     usage: Usage | None = None
     """What a model call used."""
+    at_once: bool = False
+    """Of a value that code was given without awaiting it: it has no place in the order of results."""
     letter: str = ""
     """Of one that has waited: the name of the letter that ended it."""
 

@@ -23,7 +23,7 @@ class Outcome(StrEnum):
     EXTRA = "extra"
     """Executed now, and not recorded."""
     REUSED = "reused"
-    """Declared ``once``: given as it is recorded, and not executed again."""
+    """Declared ``once``, or a recorded time, id or random number: given as it is recorded, not executed again."""
 
 
 class Mismatch(msgspec.Struct, frozen=True):
