@@ -75,9 +75,13 @@ def in_child(work: Callable[[], object], end: Callable[[int], object] = os._exit
     raise AssertionError("a child has ended")
 
 
+def status_of(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def wait_for(*children: int) -> None:
     for child in children:
-        assert 0 == os.waitpid(child, 0)[1], f"child {child} failed"
+        assert 0 == status_of(child), f"child {child} failed"
 
 
 def used_store(store: str) -> None:
@@ -187,7 +191,7 @@ def forking_tools(store: str, *endings: str) -> None:
 
     def fork(ending: str) -> int:
         if child := os.fork():
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            return status_of(child)
         signal.alarm(PATIENCE_S)
         match ending:
             case "os._exit":
@@ -234,6 +238,30 @@ def forking_tools(store: str, *endings: str) -> None:
         assert os.getpid() != parent
         sys.exit(11)
     print(result)
+
+
+def signalled(store: str) -> None:
+    """A signal to a child that was forked in a run which handles signals is the child's own."""
+    client = Limpet(store)
+    is_ready = os.pipe()
+
+    @tool
+    async def fork_and_end() -> int:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(PATIENCE_S)
+            os.write(is_ready[1], b".")
+            while True:
+                signal.pause()
+        os.read(is_ready[0], 1)
+        os.kill(child, signal.SIGTERM)
+        return status_of(child)
+
+    @agent
+    async def forking() -> list[int]:
+        return [await add(1), await fork_and_end(), await add(2)]
+
+    print(client.run_sync(forking, state_id="signalled", handle_signals=True))
 
 
 def explicit(store: str) -> None:
@@ -296,7 +324,8 @@ def main() -> None:
     way, store, *arguments = sys.argv[1:]
     signal.alarm(3 * PATIENCE_S)
     ways: dict[str, Callable[..., None]] = {
-        each.__name__: each for each in (used_store, in_the_middle, pool, daemon, forking_tools, explicit, in_memory)
+        each.__name__: each
+        for each in (used_store, in_the_middle, pool, daemon, forking_tools, signalled, explicit, in_memory)
     }
     ways[way](store, *arguments)
 

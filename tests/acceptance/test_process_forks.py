@@ -85,6 +85,11 @@ def test_a_child_that_comes_out_of_the_tool_it_was_forked_in_gets_an_error(store
     assert_sound(store, "forking")
 
 
+def test_a_signal_to_a_child_does_not_stop_the_run_of_its_parent(store: str, tmp_path: Path) -> None:
+    assert "[2, -15, 3]\n" == fork(tmp_path, "signalled", store)
+    assert_sound(store, "signalled")
+
+
 def test_a_state_that_the_parent_holds_is_refused_in_a_child_and_others_are_not(store: str, tmp_path: Path) -> None:
     fork(tmp_path, "explicit", store)
     with Limpet(store) as client:
