@@ -50,6 +50,10 @@ class Database:
         self.waits = synchronous == "full"
         self.is_open = False
         """Whether there are connections that can be used. False: ``make_ready`` opens them, or says why not."""
+        self.look_at_s = 0.0
+        """When ``begin`` has to be called before something is written, on the clock that never goes back."""
+        self.told: Callable[[float], object] | None = None
+        """Asks the kernel for news of the files, where it tells of them: nothing at once, and nothing has changed."""
         self.writing = threading.Lock()
         """Held by whoever uses ``writer`` or ``cursor``."""
         self._opened = opened
@@ -112,19 +116,23 @@ class Database:
             self._opened(self.writer, self.cursor)
 
     def begin(self) -> None:
-        """What comes before everything that is written. Needs the lock for writing."""
+        """What comes before everything that is written: the store is open, and its files were looked at lately. Needs
+        the lock for writing."""
         if not self.is_open:
             self.make_ready()
-        files = self._files
-        assert files is not None, "an open store has files"
-        if time.monotonic() - files.looked_at_s > LOOK_EVERY_S and (why := files.look()) is not None:
-            self._lose(why)
+        if time.monotonic() > self.look_at_s:
+            assert self._files is not None, "an open store has files"
+            if (why := self._files.look()) is not None:
+                self._lose(why)
+            self.look_at_s = time.monotonic() + LOOK_EVERY_S
 
     def confirm(self) -> None:
         """What comes behind everything that was written, before anybody is told. Raises StoreReplaced."""
         assert self._files is not None, "an open store has files"
         if (why := self._files.has_changed()) is not None:
             self._lose(why)
+        self.look_at_s = time.monotonic() + LOOK_EVERY_S
+        self.told = self._files.told
 
     def look_again(self, path: str) -> None:
         """Close the connections if the files were lost unnoticed, and nobody is just using them."""
@@ -230,6 +238,7 @@ class Database:
 
     def _disconnect(self, *, writes_back: bool) -> None:
         """Close the connections, if there are any. Needs both locks."""
+        self.look_at_s, self.told = 0.0, None
         if self.is_open:
             self.is_open = False
             self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(not writes_back))
@@ -244,7 +253,7 @@ class Database:
     def before_fork(self) -> None:
         """Close the connections, and keep the locks until the fork is over."""
         # First, so that whoever writes in a loop does not take the lock again before it is had here.
-        was_open, self.is_open = self.is_open, False
+        was_open, self.is_open, self.look_at_s = self.is_open, False, 0.0
         deadline = time.monotonic() + processes.PATIENCE_S
         locks = (self.writing, self._reading)
         self._paused = [lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic()))]
@@ -263,6 +272,7 @@ class Database:
         if self.is_open:
             # Somebody was writing all the time. What the parent has open is neither used nor closed here.
             self.is_open = False
+            self.look_at_s, self.told = 0.0, None
             carry_over(None if self._files is None else self._files.database, self.writer, self.cursor, self._reader)
             self._reader = None
             del self.writer, self.cursor

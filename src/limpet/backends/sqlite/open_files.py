@@ -4,7 +4,7 @@ A file that was deleted or replaced can still be written by whoever has it open,
 files under the names of the store are compared with those that were found when it was opened: the database and its log,
 which SQLite never replaces while anybody has the database open.
 
-That is asked at every commit. Looking at two files takes a sixth of the time of a small commit that does not wait for
+That is asked at every commit. Looking at two files takes a fifth of the time of a small commit that does not wait for
 the disk, so a process that makes many commits has the kernel tell it of changes (inotify), and asks whether it was told
 of any, which takes a fiftieth. Where the kernel cannot do that, the files are looked at every time.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -49,9 +49,13 @@ class OpenFiles:
         self._log = path + LOG
         self.database = identity_of(path)
         self.log = identity_of(self._log)
-        self.looked_at_s = 0.0
         self._asked = 0
         self._watch: _Watch | None = None
+
+    @property
+    def told(self) -> Callable[[float], object] | None:
+        """Asks whether the kernel has told of a change; None where it does not tell of any."""
+        return None if self._watch is None else self._watch.poll
 
     def has_changed(self) -> str | None:
         """What has become of the files; None while they are what they were. For one thread at a time."""
@@ -68,7 +72,6 @@ class OpenFiles:
 
     def look(self) -> str | None:
         """As ``has_changed``, by looking at the files. For any thread."""
-        self.looked_at_s = time.monotonic()
         for what, path, known in (("the file", self._path, self.database), ("its log", self._log, self.log)):
             found = identity_of(path)
             if found is None:
@@ -89,10 +92,12 @@ class _Watch:
     """A handle by which the kernel tells of changes."""
 
     def __init__(self, handle: int) -> None:
+        self._handle = -1
+        # The cheapest of the ways to ask. Raises OSError where there are too many handles.
+        self._waiting = select.epoll()
+        self._waiting.register(handle, select.EPOLLIN)
         self._handle = handle
-        poller = select.poll()
-        poller.register(handle, select.POLLIN)
-        self.poll = poller.poll
+        self.poll: Callable[[float], object] = self._waiting.poll
 
     def drain(self) -> None:
         """Take what was told, which is only a reason to look."""
@@ -102,6 +107,7 @@ class _Watch:
 
     def close(self) -> None:
         if self._handle >= 0:
+            self._waiting.close()
             os.close(self._handle)
             self._handle = -1
 
@@ -121,7 +127,11 @@ def _watching(*paths: str) -> _Watch | None:
     handle: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if handle < 0:
         return None
-    watch = _Watch(handle)
+    try:
+        watch = _Watch(handle)
+    except OSError:
+        os.close(handle)
+        return None
     for path in paths:
         if libc.inotify_add_watch(handle, os.fsencode(path), _CHANGES) < 0:
             watch.close()

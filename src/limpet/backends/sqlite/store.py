@@ -92,12 +92,16 @@ class SQLiteStateBackend(StateBackend):
     def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
         database = self._database
         with database.writing:
-            database.begin()
+            # Every event of every run takes this way, so what there is to do mostly is decided here.
+            if time.monotonic() > database.look_at_s:
+                database.begin()
             try:
                 answers = self._appender.append(appends)
             except BaseException as error:
                 database.give_up(error)
-            database.confirm()
+            told = database.told
+            if told is None or told(0):
+                database.confirm()
             return answers
 
     def rewrite(self, appends: Sequence[Append]) -> None:
