@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote
@@ -16,6 +15,7 @@ from limpet.backends.memory import MemoryStateBackend
 from limpet.backends.sqlite import SQLiteStateBackend
 from limpet.backends.tiered_artifacts import TieredArtifactBackend
 from limpet.errors import InvalidStoreUrl, UnknownStore
+from limpet.processes import new_lock
 
 Synchronous = Literal["full", "normal"]
 Compression = Literal["zstd", "gzip"] | None
@@ -108,7 +108,7 @@ SMALL_ARTIFACT = 256 * 1024
 """Artifacts of up to so many bytes go into the store itself, where it has room for both kinds."""
 
 _artifacts: WeakKeyDictionary[StateBackend, ArtifactBackend] = WeakKeyDictionary()
-_artifacts_lock = threading.Lock()
+_artifacts_lock = new_lock()
 
 
 def artifacts_of(backend: StateBackend) -> ArtifactBackend | None:

@@ -28,11 +28,16 @@ LAYERS = (
     {"lines"},
     {"model"},
     {"errors"},
+    {"processes"},
 )
 RANK = {name: rank for rank, row in enumerate(reversed(LAYERS)) for name in row}
 
 # What stands lower and is forbidden all the same.
-ALLOWED_ONLY = {"journal": {"model", "errors"}, "codec": {"model", "errors"}, "lines": {"model", "errors"}}
+ALLOWED_ONLY = {
+    "journal": {"model", "errors"},
+    "codec": {"model", "errors", "processes"},
+    "lines": {"model", "errors"},
+}
 
 # What backends may import besides themselves: the contracts, and what all artifact backends do alike.
 SHARED_BY_BACKENDS = {"contract", "artifact_contract", "artifact_rules", "compression"}

@@ -10,13 +10,13 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from threading import Lock
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from limpet.errors import UsageError, ValueNotReadable
 from limpet.model.artifacts import ArtifactReference, Content
+from limpet.processes import new_lock
 
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
@@ -72,7 +72,7 @@ class ArtifactAdapter(ABC):
 _by_name: Final[dict[str, ArtifactAdapter]] = {}
 _by_type_name: Final[dict[str, ArtifactAdapter]] = {}
 _by_type: Final[dict[type, ArtifactAdapter | None]] = {}
-_lock: Final = Lock()
+_lock: Final = new_lock()
 
 
 def register_adapter(adapter: ArtifactAdapter) -> None:

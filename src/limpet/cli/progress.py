@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from limpet.cli.output import dim, duration, tell, width
 from limpet.cli.readable import cut
 from limpet.engine.actors import Actor
 from limpet.model import EventNotice, ExecutionStatus
+from limpet.processes import new_lock
 
 COMPLETED_SIGN = "✓"
 FAILED_SIGN = "✗"
@@ -41,7 +41,7 @@ class Progress:
         self._tells_recorded = telling.is_verbose
         self._tells_events = telling.is_verbose or sys.stderr.isatty()
         self._has_begun = False
-        self._beginning = threading.Lock()
+        self._beginning = new_lock()
 
     def announced(self, actor: Actor[..., Any]) -> Actor[..., Any]:
         """The agent, saying that it begins before any of its own code runs: the bus would say it at about that time."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import hmac
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from limpet.errors import MissingDependency, WrongKey
+from limpet.processes import new_lock
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -108,7 +108,7 @@ class Cipher:
         """Whether what is not sealed is read as well."""
         self._source = source
         self._keys: Sequence[Key] = ()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def sealing_key(self) -> Key:
         """The key that seals."""

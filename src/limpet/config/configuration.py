@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from limpet.config.retry_tables import retry_configs
 from limpet.config.variables import ours
 from limpet.errors import ConfigurationError, ConfigurationProblem, UsageError
 from limpet.model import Budget, CheckpointPolicy, EventType, Retention, RetryConfig
+from limpet.processes import new_lock
 
 LOOK_AGAIN_S: Final = 1.0
 """A file is looked at for changes at most so often, however often it is asked for."""
@@ -96,7 +96,7 @@ class Configuration:
     def __init__(self, sources: _Sources, clock: Callable[[], float] = time.monotonic) -> None:
         self._sources = sources
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._subscribers: list[Subscriber] = []
         self._identity = identity(sources.folder, sources.file)
         self._looked_at = clock()

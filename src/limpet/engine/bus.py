@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
+from limpet import processes
 from limpet.model import EventNotice
 
 Handler = Callable[[EventNotice], object] | Callable[[EventNotice], Awaitable[object]]
@@ -41,6 +42,14 @@ class EventBus:
         """The moment that the next call gives its subscribers."""
         self.idle_s = IDLE_S
         self._numbered = 0
+        processes.tell_of_forks(self)
+
+    def after_fork(self) -> None:
+        """In a forked child plain subscribers go on; async ones are on a loop of the parent."""
+        self._lock = threading.Lock()
+        self._notices = queue.SimpleQueue()
+        self._has_thread = False
+        self._tasks = {}
 
     @property
     def is_heard(self) -> bool:

@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from limpet import processes
 from limpet.backends.contract import Claim, Grant, StateBackend
 from limpet.errors import LeaseHeld, LeaseLost, LimpetError
 from limpet.model import Holder, InterruptSignal
@@ -39,8 +40,7 @@ LISTEN_S = 0.2
 IDLE_S = 1.0
 """After so long without a state the thread that listens ends. The next state starts another one."""
 
-# A process that is forked has the same, and is told apart by its number and its start.
-_LIFE = secrets.token_hex(8)
+_life = secrets.token_hex(8)
 _numbers = itertools.count(1)
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
@@ -57,7 +57,7 @@ _held_here: WeakValueDictionary[str, LiveState] = WeakValueDictionary()
 
 def new_holder() -> Holder:
     """This process, with a token of its own for one run."""
-    return msgspec.structs.replace(_this_process(os.getpid()), token=f"{_LIFE}-{next(_numbers)}")
+    return msgspec.structs.replace(_this_process(os.getpid()), token=f"{_life}-{next(_numbers)}")
 
 
 @lru_cache(maxsize=1)
@@ -70,6 +70,15 @@ def _this_process(pid: int) -> Holder:
         started=_started(pid) or "",
         token="",
     )
+
+
+@processes.in_forked_child
+def _after_fork() -> None:
+    """A child is another process, and in the middle of no run, whatever its parent is."""
+    global _life
+    _life = secrets.token_hex(8)
+    _running_here.clear()
+    _this_process.cache_clear()
 
 
 def mark_running(holder: Holder) -> None:
@@ -185,6 +194,16 @@ class LeaseKeeper:
         """Those that have something to save which the store did not take."""
         self.told_of_letters: set[Callable[[str], object]] = set()
         """Who is told at once of letters that are delivered in this process, by the id of the state."""
+        processes.tell_of_forks(self)
+
+    def after_fork(self) -> None:
+        """A forked child keeps no lease of its parent."""
+        self._lock = threading.Lock()
+        self._states = WeakValueDictionary()
+        self._saving = set()
+        self._is_alive = False
+        self._heard = None
+        self.told_of_letters = set()
 
     def keep(self, live: LiveState) -> None:
         _held_here[live.holder.token] = live

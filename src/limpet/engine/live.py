@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
+from limpet import processes
 from limpet.artifacts.stored_values import StoredValues
 from limpet.backends.contract import StateUpdate
 from limpet.engine.bus import EventBus
 from limpet.engine.clock import SYSTEM_CLOCK, Clock
-from limpet.engine.lease import mark_ended
+from limpet.engine.forked import give_up_copy
+from limpet.engine.lease import mark_ended, new_holder
 from limpet.engine.recording import Recording
 from limpet.engine.rehearsal import Rehearsal
 from limpet.engine.retry_levels import RetryLevels
@@ -24,7 +28,7 @@ from limpet.engine.user_threads import UserThreads
 from limpet.engine.validation import ValidationReport
 from limpet.engine.watching import Watch
 from limpet.engine.writer import Writer
-from limpet.errors import LimpetError
+from limpet.errors import LeaseOfParent, LimpetError
 from limpet.journal.history import History
 from limpet.journal.order import RecordedOrder
 from limpet.journal.tally import Tally
@@ -56,6 +60,8 @@ class LiveState(Recording):
 
     capture: Capture | None = None
     """How much of the environment is captured where none was before; None: as it is configured."""
+    is_of_parent = False
+    """Whether this process was forked from the one that held the state then."""
 
     def __init__(
         self,
@@ -130,6 +136,7 @@ class LiveState(Recording):
         """What threads that were started inside the run are doing for it."""
         self.secrets: set[str] = set()
         """The texts of the secrets that this run was given, which no message may repeat."""
+        processes.tell_of_forks(self)
 
     def _prepare_stopping(self) -> None:
         """What may stop the run, and what must be known then."""
@@ -157,6 +164,27 @@ class LiveState(Recording):
         """Who is asked first, in this process."""
         self.patience_s = PATIENCE_S
         """For how near a time a run that can only wait stays in memory."""
+
+    def after_fork(self) -> None:
+        """In a forked child: what the parent holds is its own, and is never written here."""
+        self._lock = threading.Lock()
+        loop, self.loop = self.loop, None
+        if self.lease is None:
+            self.holder = new_holder()
+            return
+        error = LeaseOfParent(self.state_id, self.lease.fence, os.getppid())
+        # Not told to anybody: what goes on here goes on in the parent.
+        self.lease, self._refusal = None, error
+        self.is_of_parent = True
+        if self.saver is not None:
+            self.saver.after_fork(error)
+        if loop is not None and loop.is_running():
+            give_up_copy(self, loop, error)
+
+    def require_own(self) -> None:
+        """Raises LeaseOfParent where this is a copy, in a forked child, of a state that the parent held then."""
+        if self.is_of_parent and self._refusal is not None:
+            raise self._refusal
 
     def refuse_writes(self, why: LimpetError) -> None:
         """From now on every write raises this, and nothing more is executed."""

@@ -86,6 +86,7 @@ def take_lease(live: LiveState) -> None:
 
     A state that was loaded at an earlier point than its end begins a new timeline there.
     """
+    live.require_own()
     writer = live.writer
     bodies = () if live.is_stored else _all_frames(live)
     end = End(len(bodies), frames.link_of(bodies[-1])) if bodies else None

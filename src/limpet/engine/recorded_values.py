@@ -30,7 +30,7 @@ from limpet.engine.threads import wait_on
 from limpet.engine.unconfirmed import remember
 from limpet.engine.user_threads import require_scope_not_lost
 from limpet.errors import Drift
-from limpet.model import DeterminismLevel, Details, EventRecord, ExecutionStatus, ReplayMode, fingerprint
+from limpet.model import Details, DeterminismLevel, EventRecord, ExecutionStatus, ReplayMode, fingerprint
 
 T = TypeVar("T")
 

@@ -259,8 +259,7 @@ class Recording:
 
     def put_artifacts_now(self, pending: Sequence[Pending]) -> tuple[str, ...]:
         """As ``put_artifacts``, waiting for it on this thread."""
-        assert self.lease is not None, "nothing is recorded without a lease"
-        pin = Pin(self.stored.store_id, self.state_id, self.lease.fence)
+        pin = Pin(self.stored.store_id, self.state_id, self._held_lease().fence)
         try:
             if self.saver is None:
                 self.stored.put(pending, pin, self._put)
@@ -389,8 +388,7 @@ class Recording:
 
     def put_contents(self, contents: Mapping[str, bytes]) -> None:
         """Store artifacts whose content is at hand, under the lease of this state."""
-        assert self.lease is not None, "nothing is recorded without a lease"
-        self.stored.put_contents(contents, Pin(self.stored.store_id, self.state_id, self.lease.fence))
+        self.stored.put_contents(contents, Pin(self.stored.store_id, self.state_id, self._held_lease().fence))
         self._put.update(contents)
 
     def write_event(self, make: Callable[[int, float], EventRecord], update: StateUpdate | None = None) -> None:
@@ -462,13 +460,19 @@ class Recording:
                 "when nothing goes on.",
             )
 
-    def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
+    def _held_lease(self) -> Lease:
+        """The lease; raises why there is none any more, as in a forked child."""
+        self._require_held()
         assert self.lease is not None, "nothing is recorded without a lease"
+        return self.lease
+
+    def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
+        lease = self.lease or self._held_lease()
         first = self.history.position - len(bodies) + 1
         if update is None:
-            return Append(self.lease, first, bodies)
+            return Append(lease, first, bodies)
         update = msgspec.structs.replace(update, end=End(self.history.position, self._link))
-        append = Append(self.lease, first, bodies, update)
+        append = Append(lease, first, bodies, update)
         self._apply(update)
         return append
 

@@ -278,6 +278,19 @@ class Saver:
         failure.is_noted = True
         return str(failure.error)
 
+    def after_fork(self, error: LimpetError) -> None:
+        """In a forked child nothing of the parent's is saved."""
+        self._lock = threading.Lock()
+        self._broken = error
+        self._next = self._in_flight = self.failure = None
+        self._next_ticket = self._in_flight_ticket = 0
+        self.held, self._artifacts = [], []
+
+    def tell_waiters(self, error: LimpetError) -> None:
+        """Tell all who wait for a save that it will not be."""
+        told, self._waiters = self._waiters, []
+        _resolve(told, error)
+
     def tick(self) -> bool:
         """Do what is due by now, and say whether there is something to try again. Called on a thread of its own."""
         now = self._live.clock.elapsed()

@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM for programs that ask for it: the first one ends the run gracefully, the second one at once.
 
 All runs on one loop that asked for it are told. Behind the second one, and behind the last run, the signals do what
-they did before.
+they did before. In a forked child they do that at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from limpet import processes
 from limpet.errors import UsageError
 from limpet.model import InterruptReason, InterruptSignal
 
@@ -56,8 +57,24 @@ class _Handling:
                 signal.signal(number, handler)
         self._before = {}
 
+    def after_fork(self) -> None:
+        """A signal that a child gets is not for the runs of its parent, nor to be told to the loop of that."""
+        for number, handler in self._before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+        self._before = {}
+        self.states = []
+
 
 _handling: WeakKeyDictionary[asyncio.AbstractEventLoop, _Handling] = WeakKeyDictionary()
+
+
+@processes.in_forked_child
+def _after_fork() -> None:
+    if _handling:
+        signal.set_wakeup_fd(-1)
+    for handling in list(_handling.values()):
+        handling.after_fork()
 
 
 @contextmanager
@@ -78,7 +95,8 @@ def handling_signals(live: LiveState) -> Generator[None]:
     try:
         yield
     finally:
-        handling.states.remove(live)
+        if live in handling.states:
+            handling.states.remove(live)
         if not handling.states:
             handling.restore()
-            del _handling[loop]
+            _handling.pop(loop, None)

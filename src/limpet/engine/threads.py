@@ -1,7 +1,7 @@
 """Worker threads for plain functions, and the way back from such a thread into the run.
 
 The pool grows as needed: a plain actor that calls another one waits in its thread, and a fixed number of threads
-could all be waiting for one more.
+could all be waiting for one more. A child that is forked on such a thread has nowhere to come back to, and is ended.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ import asyncio
 import concurrent.futures
 import contextvars
 import logging
+import os
+import sys
+import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, NoReturn, TypeVar
 
+from limpet import processes
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stopping import Stopped, tasks_inside
 from limpet.errors import UsageError
@@ -24,9 +29,22 @@ log = logging.getLogger("limpet.interrupts")
 
 _UNBOUNDED = 1_000_000
 _given_up: set[concurrent.futures.Future[Any]] = set()
-_pool = ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="limpet-plain")
 _submit = ThreadPoolExecutor.submit
 """Without the hook that is before it while a run goes on: what runs in this pool has its context."""
+
+
+def _new_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="limpet-plain")
+
+
+_pool = _new_pool()
+
+
+@processes.in_forked_child
+def _after_fork() -> None:
+    global _pool
+    _pool = _new_pool()
+    _given_up.clear()
 
 
 async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
@@ -35,11 +53,19 @@ async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: d
     loop = asyncio.get_running_loop()
 
     def run() -> R:
+        process = os.getpid()
         try:
-            return context.run(function, *args, **kwargs)
-        except StopIteration as error:
-            # A future cannot carry one: whoever awaits it would wait for ever.
-            raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
+            result = context.run(function, *args, **kwargs)
+        except BaseException as error:
+            if os.getpid() != process:
+                _end_child(function, error)
+            if isinstance(error, StopIteration):
+                # A future cannot carry one: whoever awaits it would wait for ever.
+                raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
+            raise
+        if os.getpid() != process:
+            _end_child(function, None)
+        return result
 
     future = _submit(_pool, run)
     try:
@@ -61,6 +87,28 @@ def _give_up(future: concurrent.futures.Future[Any], function: Callable[..., Any
     future.add_done_callback(_given_up.discard)
     name = getattr(function, "__qualname__", repr(function))
     log.warning("%s was given up, and goes on in its thread: what it gives is not recorded.", name)
+
+
+def _end_child(function: Callable[..., Any], error: BaseException | None) -> NoReturn:
+    """End a child that was forked inside a plain function and comes out of it: the loop that waits for what it gives is
+    another process's, and this thread would wait for more work for ever."""
+    status = 1
+    if isinstance(error, SystemExit):
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            sys.stderr.write(f"{error.code}\n")
+    elif error is not None:
+        traceback.print_exception(error)
+    else:
+        log.error(
+            "A child process that was forked inside %s came out of it, where only the parent can go on. It was ended; "
+            "end it with `os._exit` when its work is done.",
+            getattr(function, "__qualname__", repr(function)),
+        )
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status)
 
 
 def is_anything_given_up() -> bool:

@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, cast
 
+from limpet import processes
 from limpet.backends.contract import Append, Claim, Grant, StateBackend
 from limpet.engine.lease import LeaseKeeper
-from limpet.errors import LimpetError
+from limpet.errors import LeaseOfParent, LimpetError
 
 IDLE_S = 1.0
 """How long the thread waits for more before it ends."""
@@ -75,10 +77,25 @@ class Writer:
         self._groups: queue.SimpleQueue[list[_Job]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._has_thread = False
-        self._handed_over = 0
-        """How many groups the thread has not finished. A commit must not overtake them."""
+        self._handed_over: list[list[_Job]] = []
+        """The groups that the thread has not finished. A commit must not overtake them."""
         self._quick_commits = 0
         """How many of the last commits in a row were quick."""
+        processes.tell_of_forks(self)
+
+    def after_fork(self) -> None:
+        """In a forked child nothing of the parent's is written. Whoever waits for it there on a loop that goes on all
+        the same is told that it will not be."""
+        lost = [job for jobs in (*self._handed_over, *self._turns.values()) for job in jobs]
+        self._lock = threading.Lock()
+        self._groups = queue.SimpleQueue()
+        self._turns, self._handed_over = {}, []
+        self._has_thread = False
+        self.crowd = self._quick_commits = 0
+        for job in lost:
+            if job.loop is not None and not job.loop.is_closed():
+                answers: _Answered = [(job, _of_parent(job.what))]
+                job.loop.call_soon(_resolve, answers)
 
     def write(
         self, append: Append, refused: Refused, make_future: Callable[[], asyncio.Future[None]] | None = None
@@ -189,7 +206,7 @@ class Writer:
 
     def _hand_over(self, jobs: list[_Job]) -> None:
         with self._lock:
-            self._handed_over += 1
+            self._handed_over.append(jobs)
             self._groups.put(jobs)
             if not self._has_thread:
                 self._has_thread = True
@@ -211,7 +228,7 @@ class Writer:
             answered = self._commit([job for jobs in groups for job in jobs])
             self._take_time(perf_counter() - began)
             with self._lock:
-                self._handed_over -= len(groups)
+                del self._handed_over[: len(groups)]
             _deliver(answered)
             del groups, answered
 
@@ -257,6 +274,12 @@ def _resolve(answers: _Answered) -> None:
             future.set_result(answer)
 
 
+def _of_parent(what: Append | Claim) -> LeaseOfParent:
+    if isinstance(what, Append):
+        return LeaseOfParent(what.lease.state_id, what.lease.fence, os.getppid())
+    return LeaseOfParent(what.header.state_id, 0, os.getppid())
+
+
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
@@ -265,7 +288,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 _WRITER = "_limpet_writer"
-_writers_lock = threading.Lock()
+_writers_lock = processes.new_lock()
 
 
 def writer_of(backend: StateBackend) -> Writer:

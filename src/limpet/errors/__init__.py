@@ -40,10 +40,12 @@ LimpetError
 │  │  └─ StoreFull         there is no room left
 │  ├─ LeaseHeld            another process runs this state; trying again later helps
 │  ├─ LeaseLost            this process no longer has the right to write the state
+│  │  └─ LeaseOfParent     it was forked from the one that has it
 │  ├─ PositionTaken        a record does not fit the position it was to be written at
 │  ├─ StoreNotWritable     the file or folder may not be written
 │  ├─ NotAStore            the file is something else
 │  ├─ UnsupportedVersion   written by a newer Limpet
+│  ├─ StoreReplaced        its files were deleted or replaced while they were open
 │  ├─ StoreDamaged         the store as a whole cannot be read
 │  ├─ StateCorrupted       the stored bytes of one state are damaged
 │  ├─ ArtifactMissing      a recorded artifact is not there
@@ -72,6 +74,7 @@ from limpet.errors.backend import (
     BackendUnavailable,
     LeaseHeld,
     LeaseLost,
+    LeaseOfParent,
     NotAStore,
     NotEncrypted,
     PositionTaken,
@@ -79,6 +82,7 @@ from limpet.errors.backend import (
     StoreDamaged,
     StoreFull,
     StoreNotWritable,
+    StoreReplaced,
     UnsupportedVersion,
     WrongKey,
 )
@@ -174,6 +178,7 @@ __all__ = [
     "LateCallWarning",
     "LeaseHeld",
     "LeaseLost",
+    "LeaseOfParent",
     "LimpetError",
     "MissingDependency",
     "NotAStore",
@@ -192,6 +197,7 @@ __all__ = [
     "StoreDamaged",
     "StoreFull",
     "StoreNotWritable",
+    "StoreReplaced",
     "TimelineDropped",
     "UnknownAddress",
     "UnknownCheckpoint",

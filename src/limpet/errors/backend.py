@@ -66,6 +66,25 @@ class LeaseLost(BackendError):
         )
 
 
+class LeaseOfParent(LeaseLost):
+    """This process was forked from the one that runs the state, which has the right to write it; this one has not."""
+
+    def __init__(self, state_id: str, fence: int, parent: int) -> None:
+        # The fence alone would build another error when it is pickled.
+        LimpetError.__init__(self, state_id, fence, parent)
+        self.state_id = state_id
+        self.fence = fence
+        self.parent = parent
+
+    def __str__(self) -> str:
+        return (
+            f"State {self.state_id!r} is being run by process {self.parent}, from which this process was forked "
+            "meanwhile: nothing is executed or recorded for it here. End the child with `os._exit` when its work is "
+            "done, or give it a state of its own; load or resume this state here only after process "
+            f"{self.parent} has ended or has given it back."
+        )
+
+
 class PositionTaken(BackendError):
     """A record does not fit its position: another one stands there, or the one before it is missing."""
 
@@ -133,6 +152,23 @@ def _installed_version() -> str:
         return metadata.version("limpet")
     except metadata.PackageNotFoundError:
         return "0"
+
+
+class StoreReplaced(BackendError):
+    """The files of the store were deleted or replaced while this process had them open. It writes nothing more."""
+
+    def __init__(self, store: str, why: str) -> None:
+        super().__init__(store, why)
+        self.store = store
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"The store {self.store} was changed from outside while it was open: {self.why}. What this process would "
+            "write goes where nobody will find it, so the last record was not acknowledged, and nothing more is "
+            "written. Find out who did it, put the right files back if need be, look at them with `limpet doctor` and "
+            "`limpet verify`, and start the program again: runs go on from what is stored there."
+        )
 
 
 class StoreDamaged(BackendError):

@@ -116,3 +116,21 @@ def test_a_store_that_does_not_answer_is_asked_again_later() -> None:
     LeaseKeeper(_Refusing()).renew([live_of(state)])
     state.storage.set("a", 2)
     assert 2 == state.storage.get("a")
+
+
+def test_a_forked_child_is_a_holder_of_its_own_and_in_the_middle_of_no_run() -> None:
+    holder = new_holder()
+    mark_running(holder)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        mine = new_holder()
+        is_other = (mine.pid, mine.started) == (os.getpid(), lease._started(os.getpid())) and is_dead(mine)
+        os.write(writing, b"%d" % (is_other and not is_dead(holder) and mine.token[:16] != holder.token[:16]))
+        os._exit(0)
+    assert b"1" == os.read(reading, 1)
+    os.waitpid(child, 0)
+    assert not is_dead(holder)
+    mark_ended(holder)
+    for handle in (reading, writing):
+        os.close(handle)

@@ -5,7 +5,6 @@ Everything is under one lock; content is checked before it is taken and while it
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from limpet.backends.artifact_rules import (
 )
 from limpet.errors import ArtifactMissing, UsageError
 from limpet.model.artifacts import ArtifactInfo, Content, Pin, checked_artifact_id, content_of
+from limpet.processes import new_lock
 
 
 class MemoryArtifactBackend(ArtifactBackend):
@@ -31,7 +31,7 @@ class MemoryArtifactBackend(ArtifactBackend):
         self.name = "memory://"
         self.waits = False
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = new_lock(is_awaited=True)
         self._is_closed = False
         self._contents: dict[str, bytes] = {}
         self._put_at: dict[str, float] = {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -34,6 +33,7 @@ from limpet.model import (
     checked_note_name,
 )
 from limpet.model.header import utc
+from limpet.processes import new_lock
 
 
 class _Shared(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ class MemoryStateBackend(StateBackend):
         self.name = "memory://"
         self.commit_waits = False
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = new_lock(is_awaited=True)
         self._is_closed = False
         self._keys = itertools.count(1)
         self._by_id: dict[str, _StoredState] = {}

@@ -30,12 +30,17 @@ _Row = tuple[int, bytes, int, int]
 class Appender:
     """The verb ``append`` of the store."""
 
-    def __init__(self, connection: Connection, cursor: Cursor) -> None:
-        self._connection = connection
-        self._cursor = cursor
+    _connection: Connection
+    _cursor: Cursor
+
+    def __init__(self) -> None:
         # Of states leased here: a position that is known to be committed. Records never vanish while their key lasts,
         # so an append that begins right behind it leaves no gap. A state that is missing here costs a query, no more.
         self._reached: dict[int, int] = {}
+
+    def use(self, connection: Connection, cursor: Cursor) -> None:
+        """Write on this connection from now on."""
+        self._connection, self._cursor = connection, cursor
 
     def expect(self, key: int, position: int) -> None:
         """Take note of the committed position of a state that is going to be written."""

@@ -1,14 +1,15 @@
 """Opens the connections to a store: makes the file, recognises it, sets it up. Knows nothing of states and records.
 
-A connection must not be carried over a fork: SQLite's locks belong to the process that opened it. Open the store again
-in the child.
+A connection must not be carried over a fork. A child does not have the locks of its parent, but its copy of SQLite's
+memory says that it has: also a connection that the child opens anew would go without locks then, and the log be deleted
+under it. So all connections to a file are closed before a fork (``database.py``); where one could not be, the child
+refuses to open that file.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,8 +19,10 @@ import msgspec
 
 from limpet.backends.sqlite.driver import Connection, connect
 from limpet.backends.sqlite.faults import translated, translated_os
+from limpet.backends.sqlite.open_files import Identity, identity_of
 from limpet.backends.sqlite.queries import MIGRATIONS, QUERIES, SCHEMA
-from limpet.errors import NotAStore, StoreNotWritable, UnsupportedVersion
+from limpet.errors import NotAStore, StoreNotWritable, UnsupportedVersion, UsageError
+from limpet.processes import keep_for_good, new_lock
 
 APPLICATION_ID = 0x484F4C44
 """``HOLD``: marks an SQLite file as a store."""
@@ -31,7 +34,10 @@ _PAUSE_S = 0.002
 
 # Closing any handle of a file drops all locks that the process has on it. The handle that makes a file is therefore
 # closed before another thread can go on to open that file.
-_making_file = threading.Lock()
+_making_file = new_lock()
+
+_carried_over: set[Identity] = set()
+"""The files to which this process has inherited open connections. Nothing can be done with them here."""
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -48,12 +54,30 @@ def locate(path: str | os.PathLike[str], busy_timeout_s: float) -> Location:
     return Location(absolute, f"sqlite:///{absolute}", busy_timeout_s)
 
 
+def carry_over(files: Identity | None, *connections: object) -> None:
+    """Take note, in a forked child, of connections of the parent, which must neither be used nor closed here."""
+    keep_for_good(*connections)
+    if files is not None:
+        _carried_over.add(files)
+
+
+def require_not_carried_over(location: Location) -> None:
+    """Raises UsageError where this process cannot use the file."""
+    if _carried_over and identity_of(location.path) in _carried_over:
+        raise UsageError(
+            f"The store {location.name} was being written when this process was forked, and did not come to rest in "
+            "time. SQLite cannot be used here for that file.",
+            "Fork while nothing is written to the store, or close it before, or start a new program in the child.",
+        )
+
+
 def open_writer(location: Location, synchronous: str) -> Connection:
     """The connection that writes and checkpoints. Makes the file a store if it is missing or empty.
 
     Raises NotAStore or UnsupportedVersion for a file that is something else, and leaves its bytes alone.
     """
     connection: Connection | None = None
+    require_not_carried_over(location)
     try:
         _make_file(location)
         _peek(location)

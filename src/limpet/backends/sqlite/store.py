@@ -68,8 +68,8 @@ class SQLiteStateBackend(StateBackend):
         self.commit_waits = synchronous == "full"
         self.inline_when_quick = True
         self._clock = clock
-        self._database = Database(location, synchronous)
-        self._appender = Appender(self._database.writer, self._database.cursor)
+        self._appender = Appender()
+        self._database = Database(location, synchronous, self._appender.use)
         self._store_id = ""
         self.own_artifacts = self._artifacts = SQLiteArtifactBackend(self._database, clock)
 
@@ -92,12 +92,17 @@ class SQLiteStateBackend(StateBackend):
     def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
         database = self._database
         with database.writing:
-            if database.is_closed:
-                database.refuse_closed()
+            # Every event of every run takes this way, so what there is to do mostly is decided here.
+            if time.monotonic() > database.look_at_s:
+                database.begin()
             try:
-                return self._appender.append(appends)
+                answers = self._appender.append(appends)
             except BaseException as error:
                 database.give_up(error)
+            told = database.told
+            if told is None or told(0):
+                database.confirm()
+            return answers
 
     def rewrite(self, appends: Sequence[Append]) -> None:
         with self._database.transaction():

@@ -7,7 +7,6 @@ pickle is used for a type only where the program has asked for it by name, and r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from threading import RLock
 from typing import Any, Final, TypeVar, cast, overload
 
 from limpet.codec.kinds import Kind, NotStorable
@@ -17,6 +16,7 @@ from limpet.codec.user_types.classes import FAMILIES, family_of
 from limpet.codec.user_types.families import READ_AS_OLD, REGISTERED_KINDS, Family, RegisteredKind
 from limpet.codec.user_types.registered_forms import PICKLE, TAG, Registered, lowering, read
 from limpet.errors import UsageError, ValueNotReadable
+from limpet.processes import new_reentrant_lock
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _PLAIN: Final = (type(None), bool, int, float, str, bytes, list)
 _entries: Final[dict[str, Registered]] = {}
 _learnt: Final[list[dict[type, Kind]]] = []
 
-registering: Final = RLock()
+registering: Final = new_reentrant_lock()
 """Held while a type is registered, and by whoever notes the kind of a type for later."""
 
 

@@ -16,12 +16,13 @@ import os
 import re
 import selectors
 import subprocess
-import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from typing import IO, Any
+
+from limpet.processes import new_lock
 
 FIRST_WAIT_S = 0.05
 """How long the first state of a process waits for git."""
@@ -42,7 +43,7 @@ _SETTINGS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 _known: dict[str, tuple[dict[str, str], Changes]] = {}
 """By the top folder of a repository: what its files said, and what git says."""
-_asking = threading.Lock()
+_asking = new_lock()
 
 
 def first_repository(folders: Iterable[str | None]) -> dict[str, Any]:
@@ -111,7 +112,8 @@ class Changes:
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is not None and process.stdout is not None:
+        # What the parent asked is ended by the parent.
+        if self._asked_by == os.getpid() and process is not None and process.stdout is not None:
             atexit.unregister(self._end)
             process.kill()
             process.stdout.close()

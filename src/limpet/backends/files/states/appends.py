@@ -37,6 +37,7 @@ class Appends:
     def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
         ids = {append.lease.state_id for append in appends if is_state_id(append.lease.state_id)}
         with self._journals.locked(ids) as journals:
+            self._journals.require_whole(ids)
             answers, additions = self._planned(appends, journals)
             changed = {journal.state_id for journal, addition in additions if addition.is_change}
             listed: dict[str, Header] = {}
@@ -50,6 +51,7 @@ class Appends:
                 journal.write(addition.contents, addition.standing)
             for journal in journals.values():
                 journal.sync()
+            self._journals.require_in_place(journals)
             for state_id, journal in journals.items():
                 journal.settle(note=state_id in changed)
         if listed:

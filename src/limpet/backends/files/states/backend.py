@@ -6,7 +6,6 @@ Several backends, in one process or in many, may have the same folder open. Noth
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -49,6 +48,7 @@ from limpet.model import (
     checked_note_name,
     is_letter_name,
 )
+from limpet.processes import new_reentrant_lock, tell_of_forks
 
 _TRIES = 200
 _Answer = TypeVar("_Answer")
@@ -89,7 +89,7 @@ class FileSystemStateBackend(StateBackend):
         self.commit_waits = is_synced
         self.inline_when_quick = True
         self._clock = clock
-        self._writing = threading.RLock()
+        self._writing = new_reentrant_lock(is_awaited=True)
         self._is_closed = False
         self._store_id = ""
         rules = Rules(is_synced, compression, segment_size)
@@ -100,6 +100,7 @@ class FileSystemStateBackend(StateBackend):
         self._appends = Appends(self._store, self._journals, self._index, self._read)
         self._listing = Listing(self._store, self._index)
         self._inboxes = Inboxes(self._store)
+        tell_of_forks(self)
         with translating(self.name):
             self._begin()
 
@@ -280,6 +281,10 @@ class FileSystemStateBackend(StateBackend):
                 self._is_closed = True
                 self._journals.close()
                 self._index.close()
+
+    def after_fork(self) -> None:
+        """In a forked child: what the parent has locked there stays locked by the parent alone."""
+        self._journals.close()
 
     def _begin(self) -> None:
         """Finish what others have begun, and clear away what they left behind."""

@@ -94,11 +94,13 @@ class Claims:
         ids = {claim.header.state_id for claim in claims}
         ids |= {claim.base.state_id for claim in claims if claim.base and is_state_id(claim.base.state_id)}
         with self._journals.locked(ids) as journals:
+            self._journals.take_anew(ids)
             # Asked for under the locks: waiting for them must not eat up the leases.
             now = self._clock()
             grants = [self._answer(claim, journals, creating, now) for claim in claims]
             for journal in journals.values():
                 journal.sync()
+            self._journals.require_in_place(journals)
             for journal in journals.values():
                 journal.settle(note=True)
         return grants

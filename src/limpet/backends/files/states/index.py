@@ -7,7 +7,6 @@ removed, and made anew by the next listing; a change does not wait for that.
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, cast
 import apsw
 import msgspec
 
+from limpet import processes
 from limpet.backends.files.states import index_file
 from limpet.backends.files.states.header_lines import Header
 from limpet.backends.files.states.index_file import QUERIES, Broken, Connection, Missing, Value
@@ -66,8 +66,10 @@ class Index:
         self._pending: dict[str, int] = {}
         """The stamps of rows that can be made sure."""
         self._expected: dict[str, int] = {}
-        self._process = os.getpid()
-        self._abandoned: Connection | None = None
+        self._is_paused = False
+        self._is_carried_over = False
+        """Whether the parent of this process had a connection open that could not be closed before the fork."""
+        processes.pause_for_forks(self)
 
     def expect(self, headers: Sequence[Header], is_empty: Callable[[], bool] = lambda: False) -> None:
         """Take note of what is about to be committed. ``is_empty`` says whether the store has no state yet."""
@@ -181,6 +183,26 @@ class Index:
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._disconnect()
 
+    def before_fork(self) -> None:
+        """A connection must not be carried over into a child process: it is closed, and opened again when needed."""
+        self._is_paused = self._lock.acquire(timeout=processes.PATIENCE_S)
+        if self._is_paused:
+            self._disconnect()
+
+    def after_fork_in_parent(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._lock.release()
+
+    def after_fork(self) -> None:
+        self._lock = threading.RLock()
+        self._is_paused = False
+        self._pending.clear()
+        self._expected.clear()
+        if self._connection is not None:
+            processes.keep_for_good(self._connection)
+            self._connection, self._is_carried_over = None, True
+
     def _put(self, headers: Sequence[Header], is_sure: int) -> None:
         with self._transaction() as connection:
             for header in headers:
@@ -238,10 +260,10 @@ class Index:
 
     def _connected(self) -> Connection:
         """The connection, made anew where the file was deleted or replaced. Raises Broken."""
-        if self._process != os.getpid():
-            # A connection must not be carried over into a child process, and not even be closed there.
-            self._process = os.getpid()
-            self._abandoned, self._connection = self._connection, None
+        if self._is_carried_over:
+            # What SQLite knows of the locks of that file is wrong here. Anybody may make the index anew.
+            self._is_carried_over = False
+            self._remove()
         if self._connection is not None and self._inode != index_file.inode(self._folder):
             self._disconnect()
         if self._connection is None:

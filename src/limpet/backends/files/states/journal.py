@@ -114,6 +114,22 @@ class Journal:
             segment.st_size == self.size and lock.st_size == self._marks and segment.st_nlink > 0 and lock.st_nlink > 0
         )
 
+    def is_torn_away(self) -> bool:
+        """Whether a file of it was deleted or replaced by somebody who knows nothing of locks."""
+        if self._handle < 0:
+            return False
+        lock, segment = os.fstat(self.lock), os.fstat(self._handle)
+        return lock.st_size == self._marks and not (segment.st_nlink and lock.st_nlink)
+
+    def stands_in(self, states: str) -> bool:
+        """Whether what is written here is still what others find under its name."""
+        try:
+            found = os.stat(f"{states}/{self.state_id}/{self.segment.name}", follow_symlinks=False)
+        except OSError:
+            return False
+        own = os.fstat(self._handle)
+        return found.st_ino == own.st_ino and found.st_dev == own.st_dev
+
     def moved(self) -> None:
         """Let everybody know who has this journal open that it is elsewhere now. It cannot be used further."""
         mark(self.lock, layout.MOVE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 
 from limpet.backends.files.states import layout
@@ -17,6 +17,7 @@ from limpet.backends.files.states.reading import is_rewriting
 from limpet.backends.files.states.standing import Found, OtherState, look
 from limpet.backends.files.states.store import Store
 from limpet.backends.files.tree import FILE_MODE, open_folder, wait_for_lock
+from limpet.errors import StoreReplaced
 
 _MOST_OPEN = 100
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +38,9 @@ class OpenJournals:
         self._store = store
         self._rules = rules
         self._open: OrderedDict[str, Journal] = OrderedDict()
-        self._process = os.getpid()
+        self._states = os.path.join(store.tree.path, layout.STATES)
+        self._torn_away: set[str] = set()
+        """The states whose files were deleted or replaced by somebody else. They have to be claimed anew."""
 
     @contextmanager
     def locked(self, state_ids: Iterable[str]) -> Generator[dict[str, Journal]]:
@@ -46,7 +49,6 @@ class OpenJournals:
         More may be put into what is given; they are unlocked with the others. An error undoes what was not settled.
         Raises Rewriting.
         """
-        self._require_own_process()
         journals: dict[str, Journal] = {}
         try:
             for state_id in sorted(set(state_ids)):
@@ -64,21 +66,45 @@ class OpenJournals:
             for state_id, journal in journals.items():
                 self._keep(state_id, journal)
 
+    def require_in_place(self, journals: Mapping[str, Journal]) -> None:
+        """Raises StoreReplaced where a journal was moved away or replaced while it was open, now or before."""
+        for state_id, journal in journals.items():
+            if not journal.stands_in(self._states):
+                self._torn_away.add(state_id)
+                journal.forget()
+        self.require_whole(journals)
+
+    def require_whole(self, state_ids: Iterable[str]) -> None:
+        """Raises StoreReplaced where files of these states were found to be deleted or replaced."""
+        if not self._torn_away.isdisjoint(state_ids):
+            state_id = min(self._torn_away.intersection(state_ids))
+            why = f"the journal of state {state_id!r} in {self._states}/{state_id} was deleted, moved or replaced"
+            raise StoreReplaced(self._store.name, why)
+
+    def take_anew(self, state_ids: Iterable[str]) -> None:
+        """Whoever claims these states goes on from what is there now."""
+        self._torn_away.difference_update(state_ids)
+
     def forget(self, state_id: str) -> None:
         journal = self._open.pop(state_id, None)
         if journal is not None:
             journal.close()
 
     def close(self) -> None:
+        """Forget all of them: in a forked child as well, which has the same handles, and would share the locks."""
         for state_id in list(self._open):
             self.forget(state_id)
 
     def _enter(self, state_id: str) -> Journal | None:
+        if state_id in self._torn_away:
+            self.forget(state_id)
         journal = self._open.get(state_id)
         if journal is not None:
             self._lock(journal.lock)
             if journal.is_as_left():
                 return journal
+            if journal.is_torn_away():
+                self._torn_away.add(state_id)
             self.forget(state_id)
         return self._opened(state_id)
 
@@ -130,12 +156,6 @@ class OpenJournals:
         while len(self._open) > _MOST_OPEN:
             _, oldest = self._open.popitem(last=False)
             oldest.close()
-
-    def _require_own_process(self) -> None:
-        """A child process has the same handles, and so would share the locks: it opens its own."""
-        if os.getpid() != self._process:
-            self._process = os.getpid()
-            self.close()
 
 
 def _looked(folder: int, state_id: str) -> Found | None:
