@@ -8,6 +8,7 @@ copy all the same, the copies of the runs on it are stopped with an error, inste
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 import selectors
 import signal
 import threading
@@ -26,7 +27,7 @@ REASON = "forked"
 def give_up_copy(live: LiveState, loop: asyncio.AbstractEventLoop, error: LeaseOfParent) -> None:
     """Cut the copy of a loop that goes on in the parent off, and stop the run on it if the child comes back to it."""
     _cut_off(loop)
-    loop.call_soon(_stop, live, loop, error)
+    loop.call_soon(_stop, live, loop, error, context=Context())
 
 
 def _stop(live: LiveState, loop: asyncio.AbstractEventLoop, error: LeaseOfParent) -> None:

@@ -216,7 +216,12 @@ class LiveState(Recording):
     def has_other_tasks(self) -> bool:
         """Whether the code has tasks beside the current one: then timing has a say in what is called when."""
         tasks = self.stopper.tasks
-        return len(tasks) > 1 or (len(tasks) == 1 and asyncio.current_task() not in tasks)
+        if len(tasks) > 1:
+            return True
+        try:
+            return len(tasks) == 1 and asyncio.current_task() not in tasks
+        except RuntimeError:
+            return True  # A forked process is in no loop.
 
     @property
     def recorded_order(self) -> RecordedOrder:

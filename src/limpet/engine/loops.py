@@ -129,11 +129,7 @@ class Hooks:
         if order is None:
             return self._run_in_executor(executor, function, *args)
         given: asyncio.Future[Any] = self.loop.create_future()
-        token = current_scope.set(None)
-        try:
-            done = self._run_in_executor(executor, function, *args)
-        finally:
-            current_scope.reset(token)
+        done = self._run_in_executor(executor, function, *args)
         job = order.add_job(lambda: _hand_on(done, given), copy_context())
         done.add_done_callback(lambda _: order.due(job), context=self.context)
         given.add_done_callback(lambda _: _give_up(given, done, job), context=self.context)

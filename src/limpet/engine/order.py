@@ -642,9 +642,13 @@ class Order:
                 self._patience = self.hooks.call_after(PATIENCE_S, self._lose_patience)
             return False
         if self.deferred:
-            self._begin_deferred(Given(f"it is not recorded, and {self._missed()} was recorded in its place"))
+            self._begin_deferred(Given(self.place_taken()))
             return self._has_given()
         return (self._give_head() and self._has_given()) or self._release() or self._release_timers()
+
+    def place_taken(self) -> str | None:
+        """What is recorded in the place of a call that is not, if anything is."""
+        return f"it is not recorded, and {self._missed()} was recorded in its place" if self.is_replaying else None
 
     def _missed(self) -> str:
         """What is recorded next."""

@@ -24,6 +24,7 @@ from limpet.engine.drift import check_given, check_new
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
+from limpet.engine.outcomes import order_in
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.threads import wait_on
@@ -139,7 +140,8 @@ def _give(scope: Scope, call: Call) -> _Given:
         _note_missing(scope, call)
         return actor.make(live.clock), None
     if record is None:
-        check_new(scope, call)
+        order = order_in(scope)
+        check_new(scope, call, None if order is None else order.place_taken())
     value = actor.make(live.clock)
     durable = _record(scope, call, value, record)
     if live.bus.is_heard:

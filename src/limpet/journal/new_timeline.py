@@ -17,7 +17,7 @@ from limpet.errors import (
 from limpet.journal.address import matching, nearest, nearest_ends
 from limpet.journal.history import History
 from limpet.journal.timeline import cut_before, cut_behind
-from limpet.model import EventRecord, ExecutionStatus, Part, Record, TimelineRecord
+from limpet.model import Details, EventRecord, ExecutionStatus, Part, Record, TimelineRecord
 
 
 class Replacement(msgspec.Struct, frozen=True):
@@ -66,6 +66,7 @@ def _replaced(event: EventRecord, replacement: Replacement, seq: int, at: float)
         result=replacement.result,
         artifacts=tuple(dict.fromkeys((*event.artifacts, *replacement.artifacts))),
         beside=event.beside,
+        details=Details(at_once=True) if event.details is not None and event.details.at_once else None,
     )
 
 
