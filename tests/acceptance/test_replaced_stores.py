@@ -114,6 +114,8 @@ async def in_between() -> str:
     executed.append("in between")
     for each in interfere:
         each()
+        # As anything takes that is worth a call: of commits in quicker succession not every one is confirmed by itself.
+        await asyncio.sleep(0.001)
     return "done"
 
 
@@ -221,6 +223,27 @@ def test_every_run_on_a_store_that_was_deleted_is_told(tmp_path: Path) -> None:
     interfere.append(lambda: path.unlink(missing_ok=True))
     assert {StoreReplaced} == {type(error) for error in asyncio.run(side_by_side())}
     assert "after" not in executed
+    client.close()
+
+
+@agent
+async def in_quick_succession(commits: int) -> int:
+    for number in range(commits):
+        await before(number)
+        if number == commits - 3:
+            for each in interfere:
+                each()
+    return commits
+
+
+@pytest.mark.parametrize("change", [delete, replace_by_copy, delete_log])
+def test_a_run_does_not_end_well_where_its_last_commits_came_in_quick_succession(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    path, client = opened(tmp_path, "sqlite", "normal")
+    interfere.append(lambda: change(path))
+    with pytest.raises(StoreReplaced):
+        client.run_sync(in_quick_succession, MANY, state_id="kelp")
     client.close()
 
 

@@ -4,9 +4,11 @@ A file that was deleted or replaced can still be written by whoever has it open,
 files under the names of the store are compared with those that were found when it was opened: the database and its log,
 which SQLite never replaces while anybody has the database open.
 
-That is asked at every commit. Looking at two files takes a fifth of the time of a small commit that does not wait for
-the disk, so a process that makes many commits has the kernel tell it of changes (inotify), and asks whether it was told
-of any, which takes a fiftieth. Where the kernel cannot do that, the files are looked at every time.
+That is asked before a commit is acknowledged. Looking at two files takes a fifth of the time of a small commit that
+does not wait for the disk, so a process that makes many commits has the kernel tell it of changes (inotify), and asks
+only whether it was told of any. Where the kernel cannot do that, the files are looked at. Of appends that follow each
+other faster than anything can have happened between them, not every one is confirmed by itself: one is at least every
+half millisecond, and each that changes a header, as the last one of a run does.
 """
 
 from __future__ import annotations
@@ -22,6 +24,12 @@ LOG = "-wal"
 
 _WORTH_WATCHING = 100
 """After so many commits the kernel is asked to tell of changes."""
+
+QUICK_S = 0.00005
+"""An append that begins so soon behind the one before it is one in quick succession."""
+
+CONFIRM_EVERY_S = 0.0005
+"""How often appends in quick succession are confirmed."""
 
 LOOK_EVERY_S = 0.01
 """A store that has written nothing for so long is looked at before it writes, too."""
@@ -51,11 +59,6 @@ class OpenFiles:
         self.log = identity_of(self._log)
         self._asked = 0
         self._watch: _Watch | None = None
-
-    @property
-    def told(self) -> Callable[[float], object] | None:
-        """Asks whether the kernel has told of a change; None where it does not tell of any."""
-        return None if self._watch is None else self._watch.poll
 
     def has_changed(self) -> str | None:
         """What has become of the files; None while they are what they were. For one thread at a time."""
