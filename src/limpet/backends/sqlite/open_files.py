@@ -25,7 +25,7 @@ LOG = "-wal"
 _WORTH_WATCHING = 100
 """After so many commits the kernel is asked to tell of changes."""
 
-QUICK_S = 0.00005
+QUICK_S = 0.0001
 """An append that begins so soon behind the one before it is one in quick succession."""
 
 CONFIRM_EVERY_S = 0.0005
