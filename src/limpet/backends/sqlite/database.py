@@ -52,10 +52,8 @@ class Database:
         """Whether there are connections that can be used. False: ``make_ready`` opens them, or says why not."""
         self.look_at_s = 0.0
         """When ``begin`` has to be called before something is written, on the clock that never goes back."""
-        self.written_at_s = 0.0
-        """When the last append began, on the same clock."""
         self.confirm_at_s = 0.0
-        """When ``confirm`` has to be called at the latest, behind appends in quick succession."""
+        """From when on ``confirm`` has to be called behind an append, on the same clock."""
         self.writing = threading.Lock()
         """Held by whoever uses ``writer`` or ``cursor``."""
         self._opened = opened
@@ -131,7 +129,7 @@ class Database:
     def confirm(self) -> None:
         """What comes behind everything that was written, before anybody is told. Raises StoreReplaced."""
         assert self._files is not None, "an open store has files"
-        if (why := self._files.has_changed()) is not None:
+        if (why := self._files.look()) is not None:
             self._lose(why)
         now = time.monotonic()
         self.look_at_s, self.confirm_at_s = now + LOOK_EVERY_S, now + CONFIRM_EVERY_S
@@ -240,7 +238,7 @@ class Database:
 
     def _disconnect(self, *, writes_back: bool) -> None:
         """Close the connections, if there are any. Needs both locks."""
-        self.look_at_s = 0.0
+        self.look_at_s = self.confirm_at_s = 0.0
         if self.is_open:
             self.is_open = False
             self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(not writes_back))
@@ -249,8 +247,6 @@ class Database:
                 self._reader.close()
             self.writer.close()
         self._reader = None
-        if self._files is not None:
-            self._files.close()
 
     def before_fork(self) -> None:
         """Close the connections, and keep the locks until the fork is over."""
@@ -278,8 +274,6 @@ class Database:
             carry_over(None if self._files is None else self._files.database, self.writer, self.cursor, self._reader)
             self._reader = None
             del self.writer, self.cursor
-            if self._files is not None:
-                self._files.close()
 
 
 def _close_what_is_lost(path: str) -> None:

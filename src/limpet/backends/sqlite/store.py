@@ -20,7 +20,6 @@ from limpet.backends.sqlite.database import Database
 from limpet.backends.sqlite.driver import Cursor, Value
 from limpet.backends.sqlite.letters import arrivals, deliver, discard_letters, letters_of
 from limpet.backends.sqlite.measuring import measured
-from limpet.backends.sqlite.open_files import QUICK_S
 from limpet.backends.sqlite.queries import QUERIES
 from limpet.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row, wish_for
 from limpet.backends.sqlite.spans import Shared, delete_journal, insert_spans, read_journal, shared_up_to
@@ -95,15 +94,13 @@ class SQLiteStateBackend(StateBackend):
         with database.writing:
             # Every event of every run takes this way, so what there is to do mostly is decided here.
             now = time.monotonic()
-            is_quick = now - database.written_at_s < QUICK_S
-            database.written_at_s = now
             if now > database.look_at_s:
                 database.begin()
             try:
                 answers = self._appender.append(appends)
             except BaseException as error:
                 database.give_up(error)
-            if not is_quick or now > database.confirm_at_s or len(appends) > 1 or appends[0].update is not None:
+            if now > database.confirm_at_s or len(appends) > 1 or appends[0].update is not None:
                 database.confirm()
             return answers
 
