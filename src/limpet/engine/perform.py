@@ -31,6 +31,7 @@ from limpet.engine.opening import take_lease
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import Stopped
+from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
@@ -72,12 +73,15 @@ async def perform(
         order = record.seq - record.behind
         if live.rehearsal is not None:
             if live.rehearsal.reuse(scope, record):
+                note_given(scope, record)
                 return values.decode(record.result)
         # A call that was made by itself is held to the order in which it was recorded.
         elif record.beside not in ALONE or order > scope.reached:
             if record.beside in ALONE:
                 scope.reached = order
             live.given += 1
+            if record.seq > scope.event.given:
+                scope.event.given = record.seq
             if record.details is not None:
                 live.saved.note(record.details)
             return values.decode(record.result)
@@ -122,8 +126,11 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             return await rehearse_agent(scope, call, record, encoded)
         if live.rehearsal is not None:
             raise await live.rehearsal.missing(scope, call)
+        if record is not None:
+            note_entered(scope, record)
         return await execute(scope, call, encoded, pending, record)
     finally:
+        note_given(scope, live.history.latest.get(call.address))
         live.under_way -= 1
         if live.is_stopping:
             live.stopper.look()
@@ -277,6 +284,7 @@ def _begin(
     if actor.gate:
         start = start._replace(is_gate=True)
     child = scope.inside(call.path) if call.attempt == 1 else inside_of_attempt(scope, call)
+    begin_inside(child, order, is_new=is_new_execution(record, is_agent=actor.is_agent))
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
     return child, start

@@ -26,6 +26,7 @@ from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
 from limpet.engine.writer import Writer
 from limpet.errors import BackendError, LimpetError
+from limpet.journal.executions import Step
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.progress import events_done
@@ -45,6 +46,7 @@ from limpet.model import (
     Lease,
     OnSaveError,
     Pin,
+    ReadRecord,
     Record,
     StateHeader,
     StateStatus,
@@ -100,6 +102,8 @@ class Recording:
         self.progress = (0.0, 0.0)
         """How far the program has said to be: so much done, of so much."""
         self._told_progress_at = -math.inf
+        self._reads: list[tuple[Scope, Step, int]] = []
+        """Reads of the storage that go before the next record, each with where it was and what it has found."""
         self._put: set[str] = set()
         """The artifacts that were put under this lease."""
         self._link = link
@@ -150,6 +154,8 @@ class Recording:
         """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future."""
         with self._lock:
             bodies: list[bytes] = []
+            if self._reads:
+                self._frame_reads(bodies)
             if scope.event.pending_start is not None:
                 self._frame_starts(scope, bodies)
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
@@ -204,6 +210,7 @@ class Recording:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
         with self._lock:
             bodies: list[bytes] = []
+            self._frame_reads(bodies)
             self._frame_starts(child, bodies)
             if self.saver is not None:
                 self.saver.hold(bodies)
@@ -235,23 +242,49 @@ class Recording:
         self._put.update(ids)
         return ids
 
-    def write_storage(self, key: str, value: bytes | None, artifacts: tuple[str, ...], is_artifact: bool) -> None:
-        """Record a change of the storage, and wait for it."""
+    def write_storage(self, step: Step, scope: Scope | None, value: bytes | None, artifacts: tuple[str, ...]) -> int:
+        """Record a change of the storage, wait for it, and give the number of its record. ``scope`` is where code
+        inside a call made it."""
+        place, is_artifact, key, number = step
         if self.reads_only:
             self.history.put_storage(key, value, is_artifact)
-            return
-        newest = self.history.next_order - 1
-
-        def record(seq: int, now: float) -> StorageRecord:
-            return StorageRecord(seq, key, now, value, artifacts, is_artifact, seq - newest)
-
-        if self.saver is None or self.saver.policy.saves_every_step:
-            self._write_record(record, None)
-            return
+            return 0
+        committed = None
         with self._lock:
             bodies: list[bytes] = []
-            self._frame(record(self.history.position + 1, self.clock.now()), bodies)
-            self.saver.hold(bodies)
+            self._frame_reads(bodies)
+            if scope is not None:
+                self._frame_starts(scope, bodies)
+            seq = self.history.position + 1
+            behind = seq - self._newest_start(scope)
+            now = self.clock.now()
+            self._frame(StorageRecord(seq, key, now, value, artifacts, is_artifact, behind, place, number), bodies)
+            if self.saver is None or self.saver.policy.saves_every_step:
+                committed = self._hand_over(bodies, None)
+            else:
+                self.saver.hold(bodies)
+        self._wait_for(committed)
+        return seq
+
+    def _newest_start(self, scope: Scope | None) -> int:
+        """The newest start of the call that this is the inside of, and of all that it encloses."""
+        view = None if scope is None else scope.event.view
+        return self.history.next_order - 1 if view is None else view.newest
+
+    def note_read(self, scope: Scope, step: Step, saw: int) -> None:
+        """Record, with the next record, that a read has found the change in that record."""
+        if not self.reads_only:
+            self._reads.append((scope, step, saw))
+
+    def _frame_reads(self, bodies: list[bytes]) -> None:
+        reads, self._reads = self._reads, []
+        for scope, (place, is_artifact, key, number), saw in reads:
+            if scope.event.is_closed:
+                continue  # Nothing can depend on it any more but the outcome, which is given as a whole.
+            self._frame_starts(scope, bodies)
+            seq = self.history.position + 1
+            behind = seq - self._newest_start(scope)
+            self._frame(ReadRecord(seq, self.clock.now(), place, key, is_artifact, number, saw, behind), bodies)
 
     def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
         """Mark this point of the journal, and wait for it."""
@@ -366,15 +399,18 @@ class Recording:
         return error is self._refusal
 
     def _frame_starts(self, scope: Scope, bodies: list[bytes]) -> None:
-        starts: list[Start] = []
+        starts: list[tuple[Start, int]] = []
         above: Scope | None = scope.event
         while above is not None and above.pending_start is not None:
-            starts.append(above.pending_start)
+            starts.append((above.pending_start, self.history.position if above.view is None else above.view.began))
             above.pending_start = None
             above = above.parent.event if above.parent is not None else None
-        for address, at, order, version, fingerprint, input_, named, attempt, details, _ in reversed(starts):
+        for start, began in reversed(starts):
+            address, at, order, version, fingerprint, input_, named, attempt, details, _ = start
             seq = self.history.position + 1
             started = ExecutionStatus.STARTED
+            if self.history.changes.newest > began:
+                details = msgspec.structs.replace(details or Details(), unseen=seq - 1 - began)
             self._frame(
                 EventRecord(
                     *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),

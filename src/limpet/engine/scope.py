@@ -16,6 +16,7 @@ from limpet.model.records import Details
 if TYPE_CHECKING:
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
+    from limpet.engine.storage_view import StorageView
 
 
 class Start(NamedTuple):
@@ -45,6 +46,7 @@ class Scope:
         "depth",
         "event",
         "failed",
+        "given",
         "has_new",
         "is_closed",
         "is_cut_off",
@@ -55,6 +57,7 @@ class Scope:
         "prefix",
         "reached",
         "tried_again",
+        "view",
     )
 
     def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
@@ -74,6 +77,10 @@ class Scope:
         """Whether calls made here stand, in the journal, behind others that the code makes after them."""
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
+        self.given = 0
+        """Of an event: the number of the newest outcome that its code was given."""
+        self.view: StorageView | None = None
+        """Of an event: how its code sees the storage."""
         self.counts: dict[str, int] = {}
         self.failed: list[str] | None = None
         """The addresses of calls made here, and in branches of this, that failed."""

@@ -21,7 +21,9 @@ import msgspec
 
 from limpet.errors import StateCorrupted
 from limpet.journal.address import is_top_level
+from limpet.journal.executions import Executions
 from limpet.journal.lifecycle import event_may_become
+from limpet.journal.storage_changes import StorageChanges
 from limpet.journal.timeline import Sieve, TimelineIndex, Verdict, first_lost, intact, require_whole
 from limpet.model import (
     Checkpoint,
@@ -34,6 +36,7 @@ from limpet.model import (
     Part,
     Progress,
     ProgressSource,
+    ReadRecord,
     Record,
     StateMetadata,
     StorageRecord,
@@ -52,6 +55,8 @@ class History:
 
     __slots__ = (
         "artifacts",
+        "changes",
+        "executions",
         "journal",
         "latest",
         "next_order",
@@ -92,6 +97,10 @@ class History:
         self.storage: dict[str, bytes] = {}
         self.artifacts: dict[str, bytes] = {}
         """The storage of artifacts, each a reference."""
+        self.changes = StorageChanges()
+        """All changes of both."""
+        self.executions: Executions | None = None
+        """What code that is replayed has written and read, once that is asked for."""
 
     @property
     def position(self) -> int:
@@ -136,7 +145,7 @@ class History:
             elif type(record) is DamagedRecord:
                 # Whatever started there, it was not a later start than its number.
                 next_order = max(next_order, record.seq + 1)
-            elif type(record) is DroppedRecord:
+            elif type(record) is DroppedRecord or (isinstance(record, StorageRecord | ReadRecord) and record.place):
                 next_order = max(next_order, record.order + 1)
         self.next_order = next_order
 
@@ -213,8 +222,23 @@ class History:
     def _index(self, record: Record) -> None:
         if type(record) is EventRecord:
             self._add_event(record)
-        elif type(record) is StorageRecord:
-            self.put_storage(record.key, record.value, record.is_artifact)
+        elif isinstance(record, StorageRecord | ReadRecord):
+            if type(record) is StorageRecord:
+                self.put_storage(record.key, record.value, record.is_artifact)
+                self.changes.add(record)
+            if record.place and record.order >= self.next_order:
+                # A call that it came after may have no record itself: no other call takes the place of that one.
+                self.next_order = record.order + 1
+
+    def executions_until(self, position: int) -> Executions:
+        """What code inside the calls had written and read when the record of that number was the newest."""
+        known = self.executions
+        if known is None or known.until > position:
+            known = Executions()
+            if self.executions is None:
+                self.executions = known
+        known.read(self.records, position)
+        return known
 
     def _read(self, parts: Sequence[Part]) -> None:
         """Read the journal anew, as the timeline that is made of these parts."""

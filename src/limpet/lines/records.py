@@ -2,8 +2,8 @@
 
     {"event": {"seq": 3, "address": "research::fetch::tool_call", "status": "completed", …}}
 
-The names are those of ``model/records.py``, and the kinds ``event``, ``checkpoint``, ``storage``, ``timeline`` and
-``dropped``.
+The names are those of ``model/records.py``, and the kinds ``event``, ``checkpoint``, ``storage``, ``timeline``,
+``dropped`` and ``read``.
 
 * A field that has its default is left out; so is a value that there is none of, where null is the value None.
 * A record has as many fields as ``_FIELDS`` says, unless the line says otherwise: older records had fewer, and later
@@ -24,7 +24,15 @@ import msgspec
 import ormsgpack
 
 from limpet.lines.values import MOST_LEVELS, OPTIONS, value_of_text
-from limpet.model import CheckpointRecord, DroppedRecord, EventRecord, Record, StorageRecord, TimelineRecord
+from limpet.model import (
+    CheckpointRecord,
+    DroppedRecord,
+    EventRecord,
+    ReadRecord,
+    Record,
+    StorageRecord,
+    TimelineRecord,
+)
 
 _packb = ormsgpack.packb
 _unpackb = ormsgpack.unpackb
@@ -49,7 +57,7 @@ class _Layout(msgspec.Struct, frozen=True):
     """Of each field what is left out; of one that never is, something that it cannot be."""
 
 
-_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5}
+_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "read": 8}
 _FAILURE: Final = ("type_name", "message", "traceback", "value")
 _PART: Final = ("first", "last", "below")
 
@@ -75,6 +83,7 @@ _LAYOUTS: Final = (
     _layout(StorageRecord, "storage"),
     _layout(TimelineRecord, "timeline"),
     _layout(DroppedRecord, "dropped"),
+    _layout(ReadRecord, "read"),
 )
 _BY_TAG: Final = {layout.tag: layout for layout in _LAYOUTS}
 _BY_KIND: Final = {layout.kind: layout for layout in _LAYOUTS}

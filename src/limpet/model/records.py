@@ -61,6 +61,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a model call used."""
     letter: str = ""
     """Of one that has waited: the name of the letter that ended it."""
+    unseen: int = 0
+    """Of a start: how many of the records right before it came only after the call had begun."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -158,7 +160,12 @@ class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=Fals
     is_artifact: bool = False
     """Whether the key is one of ``set_artifact``, which have a space of their own."""
     behind: int = 0
-    """How far the newest start lies behind ``seq``."""
+    """How far the newest start lies behind ``seq``: that inside the call that changed it, or of this call itself."""
+    place: str = ""
+    """Where it was changed: the path of a call, its address without its type, or of a branch of it. Empty: outside of
+    every call."""
+    number: int = 0
+    """The how-manieth change of the key this is there."""
 
     @property
     def order(self) -> int:
@@ -222,7 +229,38 @@ class DroppedRecord(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=Fals
         return self.seq - self.behind
 
 
-Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord | DroppedRecord
+class ReadRecord(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """A read of the state's storage that found a change which nothing else says the reading code knew of.
+
+    It is written with the next record, so that code which is replayed reads the same again.
+    """
+
+    seq: int
+    at: float
+    """When this was recorded, in seconds since 1970 UTC."""
+    place: str
+    """Where it was read: the path of a call, its address without its type, or of a branch of it."""
+    key: str
+    """What was read; empty where the keys were."""
+    is_artifact: bool
+    number: int
+    """The how-manieth read of the key this was there."""
+    saw: int
+    """The number of the record whose change it found."""
+    behind: int = 0
+    """How far the newest start inside the call, or of the call itself, lies behind ``seq``."""
+
+    @property
+    def order(self) -> int:
+        """The how-manieth start in its state was the newest of that call when this was recorded."""
+        return self.seq - self.behind
+
+    @property
+    def recorded_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+
+Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord | DroppedRecord | ReadRecord
 """What is stored."""
 
 
