@@ -80,8 +80,8 @@ async def perform(
             if record.beside in ALONE:
                 scope.reached = order
             live.given += 1
-            if record.seq > scope.event.given:
-                scope.event.given = record.seq
+            if record.seq > scope.seen:
+                scope.seen = record.seq
             if record.details is not None:
                 live.saved.note(record.details)
             return values.decode(record.result)

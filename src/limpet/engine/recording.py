@@ -102,8 +102,9 @@ class Recording:
         self.progress = (0.0, 0.0)
         """How far the program has said to be: so much done, of so much."""
         self._told_progress_at = -math.inf
-        self._reads: list[tuple[Scope, Step, int]] = []
-        """Reads of the storage that go before the next record, each with where it was and what it has found."""
+        self._reads: dict[tuple[str, bool, str, int], tuple[Scope, int, int]] = {}
+        """Reads of the storage that go before the next record: by place, key and what was found, where the last of them
+        was made, the how-manieth that was, and how many found the same in a row."""
         self._put: set[str] = set()
         """The artifacts that were put under this lease."""
         self._link = link
@@ -274,17 +275,20 @@ class Recording:
     def note_read(self, scope: Scope, step: Step, saw: int) -> None:
         """Record, with the next record, that a read has found the change in that record."""
         if not self.reads_only:
-            self._reads.append((scope, step, saw))
+            found, number = (*step[:3], saw), step[3]
+            _, before, count = self._reads.get(found, (scope, 0, 0))
+            self._reads[found] = scope, number, count + 1 if before == number - 1 else 1
 
     def _frame_reads(self, bodies: list[bytes]) -> None:
-        reads, self._reads = self._reads, []
-        for scope, (place, is_artifact, key, number), saw in reads:
-            if scope.event.is_closed:
-                continue  # Nothing can depend on it any more but the outcome, which is given as a whole.
+        reads, self._reads = self._reads, {}
+        for (place, is_artifact, key, saw), (scope, number, count) in reads.items():
+            if scope.event.is_closed and scope.event.pending_start is not None:
+                continue  # Nothing is recorded inside: only the outcome depends on it, which is given as a whole.
             self._frame_starts(scope, bodies)
             seq = self.history.position + 1
             behind = seq - self._newest_start(scope)
-            self._frame(ReadRecord(seq, self.clock.now(), place, key, is_artifact, number, saw, behind), bodies)
+            now = self.clock.now()
+            self._frame(ReadRecord(seq, now, place, key, is_artifact, number, saw, behind, count), bodies)
 
     def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
         """Mark this point of the journal, and wait for it."""

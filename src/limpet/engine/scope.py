@@ -46,7 +46,6 @@ class Scope:
         "depth",
         "event",
         "failed",
-        "given",
         "has_new",
         "is_closed",
         "is_cut_off",
@@ -56,6 +55,7 @@ class Scope:
         "pending_start",
         "prefix",
         "reached",
+        "seen",
         "tried_again",
         "view",
     )
@@ -77,8 +77,8 @@ class Scope:
         """Whether calls made here stand, in the journal, behind others that the code makes after them."""
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
-        self.given = 0
-        """Of an event: the number of the newest outcome that its code was given."""
+        self.seen = 0
+        """The number of the newest record that the code here knows of: of an outcome that it was given, for one."""
         self.view: StorageView | None = None
         """Of an event: how its code sees the storage."""
         self.counts: dict[str, int] = {}
@@ -109,6 +109,9 @@ class Scope:
         branch = Scope(self.live, self.take(label) + "::", self)
         branch.depth = self.depth
         branch.event = self.event
+        branch.seen = self.seen
+        if self.event.view is not None:
+            self.event.view.has_branches = True
         return branch
 
     def inside(self, path: str) -> Scope:

@@ -80,14 +80,14 @@ class Storage:
         position = position_to_read(scope, is_artifact, key) if scope is not None and key else None
         if scope is None or position is None:
             return (live.history.artifacts if is_artifact else live.history.storage).get(key)
-        return view_of(scope.event).value_at(live, is_artifact, key, position)
+        return view_of(scope).value_at(scope, is_artifact, key, position)
 
     def _keys(self, *, is_artifact: bool) -> list[str]:
         live, scope = self._live, scope_inside(self._live)
         position = None if scope is None else position_to_read(scope, is_artifact, "")
         if scope is None or position is None:
             return list(live.history.artifacts if is_artifact else live.history.storage)
-        return view_of(scope.event).keys_at(live, is_artifact, position)
+        return view_of(scope).keys_at(scope, is_artifact, position)
 
     def _delete(self, key: str, *, is_artifact: bool) -> bool:
         self._write(key, None, (None, ()), is_artifact=is_artifact)
@@ -110,20 +110,20 @@ class Storage:
         if scope is None:
             self._append(("", is_artifact, key, 0), None, data, pending)
             return None
-        view = view_of(scope.event)
+        view = view_of(scope)
         step = view.next_step(scope, is_artifact, key, is_write=True)
         recorded = None if view.execution is None else view.execution.writes.get(step)
         if recorded is not None:
-            view.note(recorded.seq, recorded.seq)
+            scope.seen = max(scope.seen, recorded.seq)
             view.forget(step)
             if _is_kept(scope, recorded, data, value):
                 return recorded
-        is_replaying = view.is_replaying(scope.event)
+        is_replaying = view.is_replaying(scope)
         seq = self._append(step, scope, data, pending)
         if is_replaying:
             view.keep(step, data)
         else:
-            view.note(seq, 0)
+            scope.seen = max(scope.seen, seq)
         return None
 
     def _append(self, step: Step, scope: Scope | None, data: bytes | None, pending: Sequence[Pending]) -> int:
@@ -152,7 +152,7 @@ def _is_kept(scope: Scope, recorded: StorageRecord, data: bytes | None, value: o
         return True
     if live.history.changes.newest_of(recorded.is_artifact, key) == recorded.seq:
         return False
-    view_of(scope.event).keep((recorded.place, recorded.is_artifact, key, recorded.number), data)
+    view_of(scope).keep((recorded.place, recorded.is_artifact, key, recorded.number), data)
     return True
 
 

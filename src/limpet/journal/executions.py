@@ -9,15 +9,22 @@ no longer counts: it is written again, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import itertools
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from limpet.journal.address import SEPARATOR
 from limpet.model import EventRecord, EventType, ExecutionStatus, ReadRecord, Record, StorageRecord
 
+Entry = tuple[str, bool, str]
+"""A key of the storage as code uses it: where that is, whether it is one of ``set_artifact``, and the key."""
+
 Step = tuple[str, bool, str, int]
-"""A read or a write: its place, whether it is of ``set_artifact``, its key, and the how-manieth it is there."""
+"""A read or a write: the same, and the how-manieth it is there."""
 
 _AGENT = SEPARATOR + EventType.AGENT_CALL
+_number = attrgetter("number")
 _ENDS_AN_ATTEMPT = (ExecutionStatus.FAILED, ExecutionStatus.RETRYING)
 
 
@@ -32,33 +39,71 @@ class Execution:
         self.is_agent = is_agent
         self.ended = 0
         """The number of the record that says that an attempt failed; the newest one; 0 while none has."""
-        self.calls = 0
-        """The number of the newest record of a call that was made there."""
+        self.calls: dict[str, int] = {}
+        """By the place in which calls were made: the number of the newest record of one."""
         self.newest = 0
         """The newest start of this call and of all that it encloses."""
         self.failed: dict[str, int] = {}
         """By the address of a call that was made there and whose last outcome is a failure: the number of that."""
         self.writes: dict[Step, StorageRecord] = {}
-        self.reads: dict[Step, ReadRecord] = {}
+        self.reads: dict[Entry, list[ReadRecord]] = {}
+        """By place and key, in the order in which they were made."""
 
-    def last(self, retried: Collection[str]) -> int:
-        """The number of the last record that code which is replayed comes to, where these calls are executed again."""
+    def lasts(self, retried: Collection[str]) -> dict[str, int]:
+        """By place, the number of the last record that replayed code comes to, where these calls are executed again."""
         for address, failed in self.failed.items():
             if address in retried:
                 self.forget_behind(address, failed)
-        return max(self.calls, *(record.seq for steps in (self.writes, self.reads) for record in steps.values()), 0)
+        lasts = self.calls.copy()
+        for record in (*self.writes.values(), *itertools.chain.from_iterable(self.reads.values())):
+            lasts[record.place] = max(record.seq, lasts.get(record.place, 0))
+        return lasts
+
+    def read(self, step: Step) -> ReadRecord | None:
+        """What says what a read has found, if anything does."""
+        *_, number = step
+        reads = self.reads.get(step[:3], [])
+        place = bisect_left(reads, number, key=_number)
+        return reads[place] if place < len(reads) and _first(reads[place]) <= number else None
+
+    def add_read(self, record: ReadRecord) -> None:
+        """Take note of a read; it counts instead of what is known of the same one, and of later ones."""
+        reads = self.reads.setdefault((record.place, record.is_artifact, record.key), [])
+        while reads and reads[-1].number >= _first(record):
+            reads.pop()
+        reads.append(record)
 
     def forget_behind(self, address: str, failed: int) -> None:
         """Forget the writes and reads that followed from the failure of a call, which was executed again."""
-        scope = _path(_path(address))
-        _forget(self.writes, scope, failed)
-        _forget(self.reads, scope, failed)
+        scope = _path(_path(address)) + SEPARATOR
+
+        def is_left(record: StorageRecord | ReadRecord) -> bool:
+            return record.seq <= failed or not scope.startswith(record.place + SEPARATOR)
+
+        self.writes = {step: record for step, record in self.writes.items() if is_left(record)}
+        self.reads = {entry: [*filter(is_left, reads)] for entry, reads in self.reads.items()}
 
 
-def _forget(steps: dict[Step, StorageRecord] | dict[Step, ReadRecord], scope: str, behind: int) -> None:
-    for step, record in list(steps.items()):
-        if record.seq > behind and f"{scope}{SEPARATOR}".startswith(f"{record.place}{SEPARATOR}"):
-            del steps[step]
+def _first(record: ReadRecord) -> int:
+    """The first of the reads that a record stands for."""
+    return record.number - record.count + 1
+
+
+def branches_of(places: Iterable[str], path: str) -> dict[str, set[str]]:
+    """By place, the names of the branches that were made there, where these are the places inside one call."""
+    branches: dict[str, set[str]] = {}
+    for place in places:
+        inner = place
+        while inner != path and (outer := _path(inner)):
+            branches.setdefault(outer, set()).add(inner[len(outer) + len(SEPARATOR) :])
+            inner = outer
+    return branches
+
+
+def is_made(branch: str, counts: Mapping[str, int]) -> bool:
+    """Whether a branch was made by code that has made so many of each name."""
+    name, sign, number = branch.rpartition("#")
+    return counts.get(name, 0) >= int(number) if sign else branch in counts
 
 
 class Executions:
@@ -91,11 +136,10 @@ class Executions:
             execution = next(self._enclosing(record.place), None)
             if execution is None:
                 return
-            step = (record.place, record.is_artifact, record.key, record.number)
             if isinstance(record, StorageRecord):
-                execution.writes[step] = record
+                execution.writes[record.place, record.is_artifact, record.key, record.number] = record
             else:
-                execution.reads[step] = record
+                execution.add_read(record)
 
     def _take_event(self, record: EventRecord) -> None:
         path, status = _path(record.address), record.status
@@ -123,7 +167,7 @@ class Executions:
 
 
 def _take_call(execution: Execution, record: EventRecord) -> None:
-    execution.calls = record.seq
+    execution.calls[_path(_path(record.address))] = record.seq
     failed = execution.failed.pop(record.address, 0)
     if failed:
         execution.forget_behind(record.address, failed)

@@ -57,7 +57,7 @@ class _Layout(msgspec.Struct, frozen=True):
     """Of each field what is left out; of one that never is, something that it cannot be."""
 
 
-_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "read": 8}
+_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "read": 9}
 _FAILURE: Final = ("type_name", "message", "traceback", "value")
 _PART: Final = ("first", "last", "below")
 

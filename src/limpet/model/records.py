@@ -230,7 +230,7 @@ class DroppedRecord(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=Fals
 
 
 class ReadRecord(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """A read of the state's storage that found a change which nothing else says the reading code knew of.
+    """A read of the state's storage of which nothing else says what it found.
 
     It is written with the next record, so that code which is replayed reads the same again.
     """
@@ -246,9 +246,11 @@ class ReadRecord(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     number: int
     """The how-manieth read of the key this was there."""
     saw: int
-    """The number of the record whose change it found."""
+    """The number of the record whose change it found; 0: there was none."""
     behind: int = 0
     """How far the newest start inside the call, or of the call itself, lies behind ``seq``."""
+    count: int = 1
+    """How many reads of the key in a row, up to this one, have found the same."""
 
     @property
     def order(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from limpet.journal.executions import Execution
+from limpet.journal.executions import Execution, branches_of, is_made
 from limpet.journal.history import History
 from limpet.model import Details, EventRecord, ExecutionStatus, ReadRecord, StorageRecord
 
@@ -63,14 +63,16 @@ def test_what_was_written_outside_of_calls_is_in_none() -> None:
 
 def test_replay_comes_to_its_own_records_and_those_of_its_calls_only() -> None:
     journal = Journal()
-    assert 0 == journal.inside("run").last(())
+    assert {} == journal.inside("run").lasts(())
     journal.event(LOOK, E.STARTED)
     journal.store("run::look", "a", 1)
-    assert (2, 3) == (journal.inside("run").last(()), journal.inside("run::look").last(()))
+    assert ({"run": 2}, {"run::look": 3}) == (journal.inside("run").lasts(()), journal.inside("run::look").lasts(()))
     journal.event("run::look::step::tool_call", E.COMPLETED)
-    assert (2, 4) == (journal.inside("run").last(()), journal.inside("run::look").last(()))
+    assert ({"run": 2}, {"run::look": 4}) == (journal.inside("run").lasts(()), journal.inside("run::look").lasts(()))
     journal.read("run", "a", 1, 3)
-    assert 5 == journal.inside("run").last(())
+    journal.event("run::task[x]::step::tool_call", E.COMPLETED)
+    journal.store("run::task[y]", "a", 1)
+    assert {"run": 5, "run::task[x]": 6, "run::task[y]": 7} == journal.inside("run").lasts(())
 
 
 def test_a_call_began_when_the_record_before_its_start_was_the_newest_unless_that_says_otherwise() -> None:
@@ -112,10 +114,10 @@ def test_what_followed_from_a_failure_does_not_count_once_the_call_is_executed_a
     beside = journal.store("run::task[other]", "status", 1)
     kept = {("run", "status", 1): before, ("run::task[other]", "status", 1): beside}
     assert {**kept, ("run", "status", 2): 4} == journal.written("run")
-    assert 6 == journal.inside("run").last(())
-    assert 6 == journal.inside("run").last({STEP})
+    assert {"run": 5, "run::task[other]": 6} == journal.inside("run").lasts(())
+    assert {"run": 3, "run::task[other]": 6} == journal.inside("run").lasts({STEP})
     assert kept == journal.written("run")
-    assert {} == journal.inside("run").reads
+    assert journal.inside("run").read(("run", False, "status", 1)) is None
 
 
 def test_what_followed_from_a_failure_does_not_count_where_the_call_was_executed_again() -> None:
@@ -126,6 +128,31 @@ def test_what_followed_from_a_failure_does_not_count_where_the_call_was_executed
     journal.event("run::task[x]::step::tool_call", E.COMPLETED)
     after = journal.store("run", "status", 1)
     assert {("run", "status", 1): after} == journal.written("run")
+
+
+def test_a_read_is_found_under_every_number_that_it_stands_for() -> None:
+    execution = Execution(0, is_agent=True)
+    first, second = ReadRecord(2, 0.0, "run", "a", False, 2, 1, count=2), ReadRecord(5, 0.0, "run", "a", False, 5, 4)
+    for record in (first, second):
+        execution.add_read(record)
+    assert [first, first, None, None, second, None] == [execution.read(("run", False, "a", n)) for n in range(1, 7)]
+    assert execution.read(("run", True, "a", 1)) is None
+    again = ReadRecord(9, 0.0, "run", "a", False, 4, 8, count=2**62)
+    execution.add_read(again)
+    assert [again, again, None] == [execution.read(("run", False, "a", n)) for n in (1, 4, 5)]
+
+
+def test_branches_are_known_by_where_they_were_made() -> None:
+    places = ["run", "run::task[x]", "run::task[x]::task[y]#2", "run::pages[0]::task[z]"]
+    assert {
+        "run": {"task[x]", "pages[0]"},
+        "run::task[x]": {"task[y]#2"},
+        "run::pages[0]": {"task[z]"},
+    } == branches_of(places, "run")
+    made = {"task[y]": 2, "task[x]": 1}
+    assert [True, True, False, False] == [
+        is_made(branch, made) for branch in ("task[x]", "task[y]#2", "task[y]#3", "task[z]")
+    ]
 
 
 def test_the_newest_start_inside_a_call_is_known() -> None:
@@ -140,11 +167,11 @@ def test_an_earlier_position_is_read_without_what_came_later() -> None:
     journal = Journal()
     journal.store("run", "a", 1)
     journal.store("run", "a", 2)
-    assert 3 == journal.inside("run").last(())
+    assert {"run": 3} == journal.inside("run").lasts(())
     early = journal.history.executions_until(2).get("run")
     assert early is not None
-    assert 2 == early.last(())
-    assert 3 == journal.inside("run").last(())
+    assert {"run": 2} == early.lasts(())
+    assert {"run": 3} == journal.inside("run").lasts(())
 
 
 def test_a_call_that_is_begun_later_starts_behind_those_that_a_change_came_after() -> None:

@@ -87,7 +87,7 @@ RECORDS: dict[str, Record] = {
     "a deleted key": StorageRecord(10, "k", 4.0, None, behind=1),
     "a value that was set inside a call": StorageRecord(11, "k", 2.0, encode(3), (), False, 4, "run::ä", 2),
     "a key that was deleted inside a call": StorageRecord(12, "k", 2.0, None, place="run", number=1),
-    "a read that is recorded": ReadRecord(13, 2.0, "run::task[a%3A]", "k", False, 3, 11, 7),
+    "a read that is recorded": ReadRecord(13, 2.0, "run::task[a%3A]", "k", False, 3, 11, 7, 2),
     "a read of all keys": ReadRecord(14, 2.0, "run", "", True, 1, 11),
     "a timeline": TimelineRecord(11, 6.0, 2, 1, (Part(1, 4, 0), Part(6, 8, 3)), "a::tool_call", "other"),
     "a timeline without parts": TimelineRecord(12, 6.0, 1, 1),

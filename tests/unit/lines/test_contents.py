@@ -60,7 +60,7 @@ GENERATED = st.one_of(
     ),
     built(CheckpointRecord, NUMBERS, st.sampled_from(StateStatus), TIMES, METADATA),
     built(StorageRecord, NUMBERS, TEXT, TIMES, ENCODED, TEXTS, st.booleans(), NUMBERS, TEXT, NUMBERS),
-    built(ReadRecord, NUMBERS, TIMES, TEXT, TEXT, st.booleans(), NUMBERS, NUMBERS, NUMBERS),
+    built(ReadRecord, NUMBERS, TIMES, TEXT, TEXT, st.booleans(), NUMBERS, NUMBERS, NUMBERS, NUMBERS),
     built(
         TimelineRecord,
         *(
@@ -259,7 +259,7 @@ def test_a_frame_of_which_a_byte_is_changed_comes_back_exactly(record: Record, d
 
 def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
     """What a line leaves out is read as this. Change nothing here; only add a field that is new at the end."""
-    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "read": 8} == {
+    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "read": 9} == {
         kind: layout.count for kind, layout in _BY_KIND.items()
     }
     expected = {
@@ -276,7 +276,7 @@ def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
         "storage": {"value": None, "artifacts": [], "is_artifact": False, "behind": 0, "place": "", "number": 0},
         "timeline": {"parts": [], "address": "", "forked_from": ""},
         "dropped": {"timeline": 0, "behind": 0, "usage": None},
-        "read": {"behind": 0},
+        "read": {"behind": 0, "count": 1},
     }
     assert expected == {kind: layout.defaults for kind, layout in _BY_KIND.items()}
     assert ("type_name", "message", "traceback", "value") == Failure.__struct_fields__
