@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from limpet import (
     MemoryStateBackend,
     ReadRecord,
     ReplayMode,
+    Retention,
     RetryConfig,
     StateBackend,
     StateStatus,
@@ -398,6 +400,16 @@ def test_a_run_that_is_run_on_from_an_event_ends_with_the_same_storage(at: str) 
     assert expected == asyncio.run(client.resume(fork, agent=main))
     storage = ExecutionState.load_from_state_id(fork, backend).storage
     assert AT_THE_END == {key: storage.get(key) for key in storage.keys()}  # noqa: SIM118
+
+
+@pytest.mark.parametrize("at", ["bump#2", "step#3"])
+def test_a_run_that_was_compacted_can_still_be_run_on_from_an_event(at: str) -> None:
+    backend, main = MemoryStateBackend(), agent_of(_counts_and_tools)
+    expected = run(main, backend)
+    client = Limpet(backend)
+    client.cleanup(Retention(compact_after=timedelta(0)))
+    assert expected == asyncio.run(client.rerun("x", at, agent=main))
+    assert AT_THE_END == kept(backend)
 
 
 def test_a_run_that_is_run_on_from_an_event_keeps_what_calls_beside_it_had_written() -> None:

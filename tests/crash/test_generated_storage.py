@@ -16,23 +16,30 @@ from limpet.testing import CrashingBackend
 
 KEYS = st.sampled_from(["a", "b", "c"])
 SIMPLE = st.one_of(
-    st.tuples(st.sampled_from(["read", "write", "delete", "artifact", "bump"]), KEYS).map(list),
+    st.tuples(st.sampled_from(["read", "write", "delete", "artifact", "bump", "flaky"]), KEYS).map(list),
     st.just(["keys"]),
     st.just(["step"]),
 )
-PARTS: st.SearchStrategy[list[Part]] = st.recursive(
-    st.lists(SIMPLE, min_size=1, max_size=6),
-    lambda inner: st.lists(
-        st.one_of(
-            SIMPLE,
-            st.tuples(st.just("nest"), inner).map(list),
-            st.tuples(st.sampled_from(["agents", "branches"]), st.lists(inner, min_size=2, max_size=3)).map(list),
+
+
+def parts_with(kind: str) -> st.SearchStrategy[list[Part]]:
+    return st.recursive(
+        st.lists(SIMPLE, min_size=1, max_size=6),
+        lambda inner: st.lists(
+            st.one_of(
+                SIMPLE,
+                st.tuples(st.sampled_from(["nest", kind]), inner).map(list),
+                st.tuples(st.sampled_from(["agents", "branches"]), st.lists(inner, min_size=2, max_size=3)).map(list),
+            ),
+            min_size=1,
+            max_size=5,
         ),
-        min_size=1,
-        max_size=5,
-    ),
-    max_leaves=12,
-)
+        max_leaves=12,
+    )
+
+
+# Not both: an attempt that failed passes on the failures inside it, also those that were caught.
+PARTS = parts_with("fail") | parts_with("again")
 
 
 def run(parts: list[Part], backend: StateBackend) -> Any:
@@ -69,8 +76,10 @@ def test_code_that_is_replayed_reads_what_it_had_read(
         for record in Limpet(backend).history("x")
         if isinstance(record, StorageRecord)
     )
-    assert {1} >= set(made.values()), "every change is made once"
-    assert result == rehearsed(parts, backend)
+    for (place, *_), count in made.items():
+        assert count == (3 if "flaky" in place else 1), "every change is made once by each execution"
+    if "again" not in str(parts):  # Code that asks for the number of its attempt is rehearsed as the first one.
+        assert result == rehearsed(parts, backend)
 
 
 def rehearsed(parts: list[Part], backend: StateBackend) -> Any:

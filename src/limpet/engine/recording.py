@@ -105,6 +105,8 @@ class Recording:
         self._reads: dict[tuple[str, bool, str, int], tuple[Scope, int, int]] = {}
         """Reads of the storage that go before the next record: by place, key and what was found, where the last of them
         was made, the how-manieth that was, and how many found the same in a row."""
+        self.looking_up = threading.Lock()
+        """Held while it is looked up in the history what code that is replayed has done."""
         self._put: set[str] = set()
         """The artifacts that were put under this lease."""
         self._link = link
@@ -274,8 +276,10 @@ class Recording:
 
     def note_read(self, scope: Scope, step: Step, saw: int) -> None:
         """Record, with the next record, that a read has found the change in that record."""
-        if not self.reads_only:
-            found, number = (*step[:3], saw), step[3]
+        if self.reads_only:
+            return
+        found, number = (*step[:3], saw), step[3]
+        with self._lock:
             _, before, count = self._reads.get(found, (scope, 0, 0))
             self._reads[found] = scope, number, count + 1 if before == number - 1 else 1
 

@@ -66,9 +66,12 @@ class StorageView:
 
     def find(self, event: Scope) -> None:
         """Look up what is recorded of the execution that goes on here."""
-        if self._is_found:
-            return
-        self._is_found = True
+        if not self._is_found:
+            with event.live.looking_up:
+                self._find(event)
+            self._is_found = True
+
+    def _find(self, event: Scope) -> None:
         history = event.live.history
         execution = history.executions_until(self._position).get(place_of(event))
         if execution is not None:
