@@ -123,7 +123,11 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if live.lease is None:
             record = newest_record(live, call, record)
         order, drift = scope.event.order or order_in(scope), None
-        if record is not None or live.mode is not ReplayMode.NORMAL or (order is not None and order.next):
+        if (
+            record is not None
+            or live.mode is not ReplayMode.NORMAL
+            or (order is not None and (order.next or order.deferred))
+        ):
             found = await _look_up(scope, call, encoded, record, order)
             if type(found) is not Given:
                 return found
@@ -178,7 +182,7 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
             except asyncio.CancelledError as error:
                 mark_failed(scope, call.address, error)
                 raise
-    if order is not None and order.is_replaying:
+    if order is not None and (order.is_replaying or order.deferred):
         drift = (await _begun(scope, call, encoded, order)).drift or drift
         scope.is_mixed = True  # Its start is recorded behind those of calls that the code makes later.
     if live.rehearsal is not None:
