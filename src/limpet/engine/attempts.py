@@ -17,6 +17,7 @@ from limpet.engine.notices import tell
 from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
+from limpet.engine.storage_view import begin_inside, is_new_execution
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
 from limpet.model import Details, EventRecord, ExecutionStatus
 
@@ -92,6 +93,8 @@ def inside_of_attempt(scope: Scope, call: Call) -> Scope:
     """The inside of a further attempt of a call. Its code may go another way than that of the attempts before."""
     inside = scope.inside(call.path)
     inside.tried_again = 0
+    record = scope.live.history.latest[call.address]
+    begin_inside(inside, record.order, is_new=is_new_execution(record, is_agent=call.actor.is_agent))
     return inside
 
 

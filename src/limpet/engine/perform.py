@@ -35,6 +35,7 @@ from limpet.engine.outcomes import give, in_scope, order_in, require_open, settl
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
+from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
 from limpet.engine.unconfirmed import confirmed
 from limpet.engine.undo_names import name_of_undo
@@ -79,6 +80,10 @@ async def perform(
         assert record.result is not None, "a completed event has a result"
         if live.rehearsal is None or live.rehearsal.reuse(scope, record):
             order.advance(record)
+            if record.seq > scope.seen:
+                scope.seen = record.seq
+            if scope.event is not scope and not path.startswith(scope.prefix):
+                note_given(scope, record)  # A call with a key, made from a branch.
             if live.rehearsal is None:
                 live.given += 1
                 if record.details is not None:
@@ -128,6 +133,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             if type(found) is not Given:
                 return found
             drift = found.drift
+        if record is not None:
+            note_entered(scope, record)
         execute = perform_wait if call.actor.is_wait else _execute
         live.under_way += 1
         if order is not None:
@@ -151,6 +158,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             raise Stopped from error  # Whoever awaits the run is told why; its own code must not catch that.
         raise
     finally:
+        note_given(scope, live.history.latest.get(call.address))
         try:  # noqa: SIM105 - suppress() costs more
             current_scope.reset(token)
         except ValueError:
@@ -392,6 +400,7 @@ def _begin(
         child.expects = 0
     elif record.seq == 1:
         child.expects = 2
+    begin_inside(child, order, is_new=is_new_execution(record, is_agent=actor.is_agent))
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
     call.start = start
