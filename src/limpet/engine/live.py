@@ -77,7 +77,7 @@ class LiveState(Recording):
         records_inputs: bool = True,
         is_stored: bool = True,
         holder: Holder | None = None,
-        on_drift: OnDrift = OnDrift.WARN,
+        on_drift: OnDrift = OnDrift.DEFAULT,
         retry: RetryLevels | None = None,
     ) -> None:
         reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)

@@ -13,8 +13,9 @@ from contextvars import Context, copy_context
 from types import MethodType
 from typing import Any
 
-from limpet.engine.order import Order, Ready, Timer
+from limpet.engine.order import Order
 from limpet.engine.scope import Scope, current_scope
+from limpet.engine.turns import Ready, Timer
 
 _OURS = ("call_soon", "call_later", "call_at", "run_in_executor", "time")
 

@@ -30,13 +30,14 @@ from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import newest_record, require_lease, take_lease
-from limpet.engine.order import IN_ORDER, Given, Order
+from limpet.engine.order import Order
 from limpet.engine.outcomes import give, in_scope, order_in, require_open, settle
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
+from limpet.engine.turns import IN_ORDER, Given
 from limpet.engine.unconfirmed import confirmed
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
