@@ -114,7 +114,7 @@ def test_starts_are_not_taken_up_where_what_comes_after_them_cannot_follow(
 WRITES: list[Callable[[LiveState], object]] = [
     lambda live: complete(live, live.top, start(live, "fetch")),
     lambda live: live.write_start(entered(live, live.top, "outer")),
-    lambda live: live.write_storage("key", b"\xc0", (), is_artifact=False),
+    lambda live: live.write_storage(("", False, "key", 0), None, b"\xc0", ()),
 ]
 
 
