@@ -41,6 +41,7 @@ from limpet.engine.unconfirmed import confirmed
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
 from limpet.errors import LimpetError
+from limpet.journal.lifecycle import SETTLED
 from limpet.journal.replay import Decision, decide
 from limpet.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
 
@@ -140,6 +141,10 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             order.executing += 1
         try:
             return await execute(scope, call, encoded, pending, record, drift)
+        except asyncio.CancelledError as error:
+            if not call.is_settled:
+                await cut_off(scope, call, error, encoded)
+            raise
         finally:
             if order is not None:
                 order.executing -= 1
@@ -173,8 +178,6 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
         if decision is Decision.SKIP:
             assert record is not None, "only what is recorded is skipped"
             return await _replay(scope, call, record, encoded, order)
-        if decision is Decision.COMPARE or decision is Decision.ENTER:
-            return await _run_again(scope, call, record, encoded, decision)
         if order is not None and record is not None and record.status is ExecutionStatus.CANCELLED:
             # It was cancelled by the code, which is to do so again; else it is executed.
             try:
@@ -182,6 +185,8 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
             except asyncio.CancelledError as error:
                 mark_failed(scope, call.address, error)
                 raise
+        if decision is Decision.COMPARE or decision is Decision.ENTER:
+            return await _run_again(scope, call, record, encoded, decision)
     if order is not None and (order.is_replaying or order.deferred):
         drift = (await _begun(scope, call, encoded, order)).drift or drift
         scope.is_mixed = True  # Its start is recorded behind those of calls that the code makes later.
@@ -194,13 +199,10 @@ async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Give
     """Wait until a call that has no recorded outcome may begin. One that is cancelled meanwhile was never begun."""
     try:
         return await in_scope(scope, order.begin())
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
         live = scope.live
         if not live.is_left and not live.is_stopping and live.can_be_left and live.lease is not None:
-            at, number = live.clock.now(), live.next_order()
-            start = Start(call.address, at, number, call.actor.version, b"", encoded)
-            durable = live.write_outcome(scope, start, ExecutionStatus.CANCELLED, at, 0.0)
-            settle(scope, call, durable)
+            await cut_off(scope, call, error, encoded)
             await give(scope, call)
         raise
 
@@ -208,6 +210,8 @@ async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Give
 async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encoded: bytes, decision: Decision) -> Any:
     """Run the code of a call that is validated or rehearsed, and give its outcome in its recorded place."""
     live, order = scope.live, scope.event.order
+    if order is not None and order.is_replaying and (record is None or record.status not in SETTLED):
+        await in_scope(scope, order.begin())
     live.under_way += 1
     try:
         if order is not None:
@@ -278,7 +282,7 @@ async def _execute(
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
-    began = call.began = clock.elapsed()
+    began = call.began = call.attempt_began = clock.elapsed()
     while True:
         try:
             if since_boot() >= live.held_until:
@@ -300,7 +304,6 @@ async def _execute(
                 raise
             if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
                 # Whatever code makes of its cancellation, the call has not failed.
-                await cut_off(scope, call, start, error, clock.elapsed() - began)
                 raise Stopped from error
             if scope.event.is_closed:
                 require_open(scope, call)
@@ -311,10 +314,7 @@ async def _execute(
             child, start = again
             if live.is_guarded:
                 await require_allowed(scope, call, encoded)
-            began = clock.elapsed()
-        except asyncio.CancelledError as error:
-            await cut_off(scope, call, start, error, clock.elapsed() - began)
-            raise
+            began = call.attempt_began = clock.elapsed()
     call.execution_time = clock.elapsed() - began
     at = clock.now()
     durable = live.write_outcome(
@@ -403,6 +403,7 @@ def _begin(
     begin_inside(child, order, is_new=is_new_execution(record, is_agent=actor.is_agent))
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
+    call.start = start
     return child, start
 
 
