@@ -22,24 +22,19 @@ SIMPLE = st.one_of(
 )
 
 
-def parts_with(kind: str) -> st.SearchStrategy[list[Part]]:
-    return st.recursive(
-        st.lists(SIMPLE, min_size=1, max_size=6),
-        lambda inner: st.lists(
-            st.one_of(
-                SIMPLE,
-                st.tuples(st.sampled_from(["nest", kind]), inner).map(list),
-                st.tuples(st.sampled_from(["agents", "branches"]), st.lists(inner, min_size=2, max_size=3)).map(list),
-            ),
-            min_size=1,
-            max_size=5,
+PARTS: st.SearchStrategy[list[Part]] = st.recursive(
+    st.lists(SIMPLE, min_size=1, max_size=6),
+    lambda inner: st.lists(
+        st.one_of(
+            SIMPLE,
+            st.tuples(st.sampled_from(["nest", "fail", "again"]), inner).map(list),
+            st.tuples(st.sampled_from(["agents", "branches"]), st.lists(inner, min_size=2, max_size=3)).map(list),
         ),
-        max_leaves=12,
-    )
-
-
-# Not both: an attempt that failed passes on the failures inside it, also those that were caught.
-PARTS = parts_with("fail") | parts_with("again")
+        min_size=1,
+        max_size=5,
+    ),
+    max_leaves=12,
+)
 
 
 def run(parts: list[Part], backend: StateBackend) -> Any:

@@ -34,7 +34,7 @@ ORDERED_KINDS = ["finished", "completed", "race", "queue", "limited", "callbacks
 WRAPPING_KINDS = ["nest", "fail", "timeout", "patient"]
 CALLING_KINDS = ["step", "step", "paid", "shaky", "broken"]
 
-HAS_STORAGE = False
+HAS_STORAGE = True
 """Whether programs use the storage of their state."""
 
 PATIENCE_S = 0.25 * MOMENT_S

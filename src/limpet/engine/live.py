@@ -167,7 +167,7 @@ class LiveState(Recording):
 
     def after_fork(self) -> None:
         """In a forked child: what the parent holds is its own, and is never written here."""
-        self._lock = threading.Lock()
+        self._lock, self.looking_up = threading.Lock(), threading.Lock()
         loop, self.loop = self.loop, None
         if self.lease is None:
             self.holder = new_holder()

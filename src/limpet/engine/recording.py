@@ -1,6 +1,5 @@
 """The way that the records of one state take to the writer.
 
-Records get their number and their place in the chain of checksums here, in the order in which they are handed in.
 After a write has failed nothing more is written: a later record must not stand without an earlier one. Where a policy
 holds records back, or the run goes on while the store takes none, they go through a ``Saver``.
 """
@@ -10,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -18,21 +16,20 @@ import msgspec
 
 from limpet.artifacts.stored_values import Pending, StoredValues
 from limpet.backends.contract import Append, StateUpdate
-from limpet.codec import frames
 from limpet.engine.bus import EventBus
 from limpet.engine.clock import Clock
+from limpet.engine.framing import Framing
 from limpet.engine.lease import new_holder
 from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
-from limpet.engine.starts import Before, Found, Reads, newest_start
+from limpet.engine.starts import newest_start, with_fired
 from limpet.engine.writer import Writer
-from limpet.errors import BackendError, LimpetError, UsageError
+from limpet.errors import BackendError, LimpetError
 from limpet.journal.executions import Step
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.progress import events_done
 from limpet.journal.saving import Recorded
-from limpet.journal.tally import Tally
 from limpet.model import (
     CheckpointNote,
     CheckpointPolicy,
@@ -60,7 +57,7 @@ _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
 
 
-class Recording:
+class Recording(Framing):
     """The journal of one state, as this process adds to it. It has a lease while it writes."""
 
     def __init__(
@@ -76,19 +73,17 @@ class Recording:
         holder: Holder | None,
         reads_only: bool,
     ) -> None:
+        super().__init__(
+            history, link, header.state_id, stored.record_cipher(header.state_id), clock, reads_only=reads_only
+        )
         self.writer = writer
         self.stored = stored
         self.header = header
         self._take(history)
         self.bus = bus
-        self.clock = clock
-        self.state_id = header.state_id
-        self.lease: Lease | None = None
         self.held_until = 0.0
         """Until when the lease certainly lasts, as ``since_boot`` counts it. 0: there is none."""
         self.holder = holder or new_holder()
-        self.reads_only = reads_only
-        """Whether nothing is recorded, and no lease is taken."""
         self.under_way = 0
         """How many calls are being executed, with those that enclose them."""
         self.has_failed = False
@@ -97,24 +92,13 @@ class Recording:
         """Whether the run is being stopped: its calls ask the stopper what to do."""
         self.next_timeline: NewTimeline | None = None
         """The timeline that the first write begins, where the state was loaded at an earlier point than its end."""
-        self.tally: Tally | None = None
-        """What of its budget the run has used, where it has one."""
         self.saver: Saver | None = None
         """What holds its records until they are saved, where not every one of them is saved at once."""
         self.progress = (0.0, 0.0)
         """How far the program has said to be: so much done, of so much."""
         self._told_progress_at = -math.inf
-        self._reads: dict[Found, Reads] = {}
-        """Reads of the storage that go before the next record."""
-        self.looking_up = threading.Lock()
-        """Held while it is looked up in the history what code that is replayed has done."""
         self._put: set[str] = set()
         """The artifacts that were put under this lease."""
-        self._link = link
-        self._owner = frames.first_link(header.state_id)
-        self._cipher = stored.record_cipher(header.state_id)
-        self._lock = threading.Lock()
-        self._refusal: LimpetError | None = None
 
     def set_saving(self, policy: CheckpointPolicy, on_error: OnSaveError) -> None:
         """From now on save by this policy, and do this where that fails. What it would have saved by now is saved."""
@@ -158,13 +142,13 @@ class Recording:
     ) -> asyncio.Future[None] | None:
         """Record an outcome, and before it the starts of what encloses it. None: durable now; else await the future.
 
-        ``inside`` is the inside of the call: timers that fired there last are recorded where anything of it is. Where it
-        is refused, nothing of it is recorded, and the starts and timers are still to be.
+        ``inside`` is the inside of the call: timers that fired there last are recorded where anything of it is. Where
+        it is refused, nothing of it is recorded, and the starts, timers and reads are still to be.
         """
         with self._lock:
-            fired = self._with_fired(scope, inside)
-            has_before = bool(fired) or bool(self._reads) or scope.event.pending_start is not None
-            before = self._before(scope, fired) if has_before else None
+            fired, before = with_fired(scope, inside), None
+            if fired or self._reads or scope.event.pending_start is not None:
+                before = self._before(scope, fired)
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = self.history.position + 1 if before is None else before.next_seq
             behind = seq - order
@@ -224,7 +208,7 @@ class Recording:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
         with self._lock:
             bodies: list[bytes] = []
-            fired = () if child.parent is None else self._with_fired(child.parent)
+            fired = () if child.parent is None else with_fired(child.parent)
             self._frame_all(self._before(child, fired), None, bodies)
             return self._save_now(bodies)
 
@@ -232,7 +216,7 @@ class Recording:
         """Record the timers that fired in the code around a scope. None: durable now; else await the future."""
         with self._lock:
             bodies: list[bytes] = []
-            self._frame_all(self._before(scope, self._with_fired(scope)), None, bodies)
+            self._frame_all(self._before(scope, with_fired(scope)), None, bodies)
             return self._save_now(bodies)
 
     def _save_now(self, bodies: list[bytes]) -> asyncio.Future[None] | None:
@@ -241,17 +225,6 @@ class Recording:
             saved = self.saver.save(self._append(self.saver.take_held(), None), is_needed=True)
             return None if saved is None else asyncio.wrap_future(saved)
         return self._write(self._append(bodies, None))
-
-    def _with_fired(self, scope: Scope, inside: Scope | None = None) -> Sequence[Scope]:
-        """Those of the calls around and inside which timers have fired that are not recorded yet."""
-        found: Sequence[Scope] = ()
-        if scope.event.order is not None and scope.event.order.fired:
-            found = (scope.event,)
-        if inside is not None and inside.order is not None and inside.order.fired:
-            # Inside a call of which nothing is recorded nobody asks for them.
-            if inside.counts and inside.pending_start is None:
-                found = (*found, inside)
-        return found
 
     async def put_artifacts(self, pending: Sequence[Pending]) -> tuple[str, ...]:
         """Store what a record is going to name, and give the ids. It must be durable before the record is written."""
@@ -286,7 +259,7 @@ class Recording:
         committed = None
         with self._lock:
             bodies: list[bytes] = []
-            before = self._before(scope, () if scope is None else self._with_fired(scope))
+            before = self._before(scope, () if scope is None else with_fired(scope))
             seq, now = before.next_seq, self.clock.now()
             behind = seq - newest_start(self.history, scope)
             record = StorageRecord(seq, key, now, value, artifacts, is_artifact, behind, place, number)
@@ -297,16 +270,6 @@ class Recording:
                 self.saver.hold(bodies)
         self._wait_for(committed)
         return seq
-
-    def note_read(self, scope: Scope, step: Step, saw: int) -> None:
-        """Record, with the next record, that a read has found the change in that record."""
-        if self.reads_only:
-            return
-        place, is_artifact, key, number = step
-        found = place, is_artifact, key, saw
-        with self._lock:
-            _, before, count = self._reads.get(found, (scope, 0, 0))
-            self._reads[found] = scope, number, count + 1 if before == number - 1 else 1
 
     def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
         """Mark this point of the journal, and wait for it."""
@@ -420,57 +383,6 @@ class Recording:
     def write_through(self) -> None:
         """Wait, on this thread, until all that was recorded so far is durable."""
         self._write_record(None, None)
-
-    def refuse_writes(self, why: LimpetError) -> None:
-        """From now on every write raises this. May be called from any thread."""
-        self._refusal = self._refusal or why
-
-    def is_refusing(self, error: LimpetError) -> bool:
-        """Whether this error says that the state can no longer be written, rather than that user code failed."""
-        return error is self._refusal
-
-    def _before(self, scope: Scope | None, fired: Sequence[Scope]) -> Before:
-        """What is recorded before anything that happens in a scope: reads, starts of what encloses it, and timers."""
-        return Before(self.history, self.clock.now(), self._reads.items(), scope, fired)
-
-    def _frame_all(self, before: Before, record: EventRecord | StorageRecord | None, bodies: list[bytes]) -> None:
-        """Take up what is recorded before a record, and that itself: all of it, or, where that raises, nothing."""
-        records = before.records if record is None else [*before.records, record]
-        self._require_held()
-        link, framed = self._link, list[bytes]()
-        for each in records:
-            body, link = frames.to_frame(each, link, self._owner, self._cipher)
-            framed.append(body)
-        self.history.add_all(records)
-        self._link = link
-        bodies += framed
-        self._reads.clear()
-        before.note_recorded()
-        if self.tally is not None:
-            for each in records:
-                self.tally.note(each)
-
-    def _frame(self, record: Record, bodies: list[bytes]) -> None:
-        """Take up a record. Where that raises, nothing has changed."""
-        if self.lease is None or self._refusal is not None:
-            self._require_held()
-        body, link = frames.to_frame(record, self._link, self._owner, self._cipher)
-        self.history.add(record)
-        self._link = link
-        bodies.append(body)
-        if self.tally is not None:
-            self.tally.note(record)
-
-    def _require_held(self) -> None:
-        """Raises why nothing can be recorded any more."""
-        if self._refusal is not None:
-            raise self._refusal
-        if self.lease is None:
-            raise UsageError(
-                f"State {self.state_id!r} is not held here any more: its run has ended, or it was given back.",
-                "Await every call and every task before the run ends, and save with another status than RUNNING only "
-                "when nothing goes on.",
-            )
 
     def _held_lease(self) -> Lease:
         """The lease; raises why there is none any more, as in a forked child."""

@@ -105,6 +105,17 @@ def start_of(scope: Scope, seq: int, newest_change: int) -> EventRecord:
     )
 
 
+def with_fired(scope: Scope, inside: Scope | None = None) -> Sequence[Scope]:
+    """Those of the calls around and inside which timers have fired that are not recorded yet."""
+    found: Sequence[Scope] = ()
+    if scope.event.order is not None and scope.event.order.fired:
+        found = (scope.event,)
+    if inside is None or inside.order is None or not inside.order.fired:
+        return found
+    # Inside a call of which nothing is recorded nobody asks for them.
+    return (*found, inside) if inside.counts and inside.pending_start is None else found
+
+
 def timers_of(scope: Scope, seq: int, at: float, newest: int) -> TimerRecord:
     """The record of the timers that fired inside a call since the last outcome, under its number."""
     assert scope.order is not None

@@ -55,7 +55,7 @@ def to_line(content: Mapping[str, Any], owner: str, after: int, left: int = 0) -
     whole = {"after": f"{after:08x}", "left": left, **content} if left else {"after": f"{after:08x}", **content}
     kept = _encode(whole)
     # A float that is not finite is written as null without a word.
-    if b"null" in kept and _decode(kept) != whole and not _is_finite(whole):
+    if b"null" in kept and _decode(kept) != whole and not is_finite(whole):
         raise ValueError("A number that is not finite cannot stand in a line. Write it as text.")
     rest = kept[1:]
     checksum = _crc32(rest, _crc32(owner.encode()))
@@ -109,9 +109,10 @@ def _require_single(pairs: list[tuple[str, Any]]) -> None:
         raise ValueError("a key stands twice in it")
 
 
-def _is_finite(part: Any) -> bool:
+def is_finite(part: Any) -> bool:
+    """Whether JSON has every number in this."""
     if isinstance(part, Mapping):
-        return all(map(_is_finite, cast("Mapping[str, Any]", part).values()))
+        return all(map(is_finite, cast("Mapping[str, Any]", part).values()))
     if isinstance(part, list | tuple):
-        return all(map(_is_finite, cast("list[Any] | tuple[Any, ...]", part)))
+        return all(map(is_finite, cast("list[Any] | tuple[Any, ...]", part)))
     return not isinstance(part, float) or isfinite(part)

@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 import msgspec
 import ormsgpack
 
+from limpet.lines.line import is_finite
 from limpet.lines.values import MOST_LEVELS, OPTIONS, value_of_text
 from limpet.model import (
     CheckpointRecord,
@@ -61,6 +62,7 @@ class _Layout(msgspec.Struct, frozen=True):
 _FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "timer": 5, "read": 9}
 _FAILURE: Final = ("type_name", "message", "traceback", "value")
 _PART: Final = ("first", "last", "below")
+_WITH_NUMBERS: Final = ("details", "note", "usage")
 
 
 def _layout(cls: type[Record], kind: str) -> _Layout:
@@ -110,6 +112,8 @@ def record_of_body(body: bytes, text_of: TextOf) -> tuple[dict[str, Any], int | 
             shown[name] = text_of(shown[name])
     if not isfinite(shown.get("at", 0.0) + shown.get("duration_s", 0.0)):
         raise ValueError("a time in it is none that JSON has")
+    if not all(is_finite(shown[name]) for name in _WITH_NUMBERS if name in shown):
+        raise ValueError("a number in it is none that JSON has")
     for name, show in _SHOWN.items():
         if name in shown:
             shown[name] = show(shown[name], text_of)

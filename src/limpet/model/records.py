@@ -253,6 +253,10 @@ class TimerRecord(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False)
         """The how-manieth start in its state was the newest when the timers fired."""
         return self.seq - self.behind
 
+    @property
+    def recorded_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
 
 class ReadRecord(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     """A read of the state's storage of which nothing else says what it found.

@@ -16,7 +16,7 @@ from limpet.engine.opening import take_lease
 from limpet.engine.scope import Scope, Start
 from limpet.engine.writer import writer_of
 from limpet.journal.history import History
-from limpet.model import ExecutionStatus, StateHeader, StateStatus
+from limpet.model import EventRecord, ExecutionStatus, ReadRecord, StateHeader, StateStatus
 from limpet.model.header import utc
 
 
@@ -111,10 +111,25 @@ def test_starts_are_not_taken_up_where_what_comes_after_them_cannot_follow(
     is_sound(backend, 3)
 
 
+def test_reads_are_still_to_be_written_where_what_comes_after_them_is_refused(
+    backend: MemoryStateBackend, live: LiveState
+) -> None:
+    fetched = start(live, "outer::fetch")
+    complete(live, live.top, fetched)
+    outer = entered(live, live.top, "outer")
+    live.note_read(outer, ("outer", False, "key", 1), 0)
+    with pytest.raises(StateCorrupted):
+        complete(live, outer, fetched)
+    assert (1, True) == (live.history.position, bool(outer.pending_start))
+    complete(live, outer, start(live, "outer::fetch#2"))
+    assert [EventRecord, EventRecord, ReadRecord, EventRecord] == [type(each) for each in live.history.records]
+    is_sound(backend, 4)
+
+
 WRITES: list[Callable[[LiveState], object]] = [
     lambda live: complete(live, live.top, start(live, "fetch")),
     lambda live: live.write_start(entered(live, live.top, "outer")),
-    lambda live: live.write_storage("key", b"\xc0", (), is_artifact=False),
+    lambda live: live.write_storage(("", False, "key", 0), None, b"\xc0", ()),
 ]
 
 

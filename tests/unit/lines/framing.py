@@ -22,6 +22,7 @@ from limpet.model import (
     StateStatus,
     StorageRecord,
     TimelineRecord,
+    TimerRecord,
     Usage,
 )
 
@@ -89,6 +90,7 @@ RECORDS: dict[str, Record] = {
     "a key that was deleted inside a call": StorageRecord(12, "k", 2.0, None, place="run", number=1),
     "a read that is recorded": ReadRecord(13, 2.0, "run::task[a%3A]", "k", False, 3, 11, 7, 2),
     "a read of all keys": ReadRecord(14, 2.0, "run", "", True, 1, 11),
+    "timers that fired": TimerRecord(15, 2.0, "run::ä", (2, 1), 3),
     "a timeline": TimelineRecord(11, 6.0, 2, 1, (Part(1, 4, 0), Part(6, 8, 3)), "a::tool_call", "other"),
     "a timeline without parts": TimelineRecord(12, 6.0, 1, 1),
     "one that was dropped": DroppedRecord(13, DropReason.SUPERSEDED, 11, 4),
