@@ -14,7 +14,7 @@ from format_by_hand.page import REQUIRED, tag_names
 
 TAGS = {f"${name}": tag for tag, name in tag_names().items()}
 BY_NAME = {kind.name: kind for kind in KINDS.values()}
-USUAL_FIELDS = {1: 15, 2: 4, 3: 7, 4: 7, 5: 5, 6: 5}
+USUAL_FIELDS = {1: 15, 2: 4, 3: 7, 4: 7, 5: 5, 6: 5, 7: 9}
 _FLOATS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 

@@ -34,6 +34,7 @@ from limpet import (
     Failure,
     Limpet,
     Part,
+    ReadRecord,
     Retention,
     SQLiteStateBackend,
     StateBackend,
@@ -49,7 +50,15 @@ from limpet import (
 from limpet.backends.files.states import FileSystemStateBackend
 
 HERE = Path(__file__).parent
-RECORDS = {1: EventRecord, 2: CheckpointRecord, 3: StorageRecord, 4: TimelineRecord, 5: DroppedRecord, 6: TimerRecord}
+RECORDS = {
+    1: EventRecord,
+    2: CheckpointRecord,
+    3: StorageRecord,
+    4: TimelineRecord,
+    5: DroppedRecord,
+    6: TimerRecord,
+    7: ReadRecord,
+}
 KEY = base64.b64decode(TEST_KEY)
 
 
@@ -69,8 +78,9 @@ def test_the_fields_of_a_record_are_those_on_the_page(tag: int) -> None:
     assert list(cls.__struct_fields__) == [field.name for field in fields]
     defaults = [page.REQUIRED if field.required else field.default for field in msgspec.structs.fields(cls)]
     assert [[] if default == () else default for default in defaults] == [field.default for field in fields]
-    # The details of an event and the note of a checkpoint are left out where there are none.
-    assert lines.USUAL_FIELDS[tag] == len(fields) - (cls in (EventRecord, CheckpointRecord))
+    # The details of an event and the note of a checkpoint are left out where there are none, and so are the place and
+    # the number of a change of the storage.
+    assert lines.USUAL_FIELDS[tag] == len(fields) - {EventRecord: 1, CheckpointRecord: 1, StorageRecord: 2}.get(cls, 0)
 
 
 @pytest.mark.parametrize(("cls", "before"), [(Details, "| in `details` |"), (Usage, "| `usage` | map |")])

@@ -20,6 +20,7 @@ waits for some turns of the loop, by a number that follows from its place: only 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 from order.outside import MOMENT_S, Diary, make_effect, probe_effect, work
@@ -39,6 +40,20 @@ HAS_STORAGE = False
 PATIENCE_S = 0.25 * MOMENT_S
 _LONGEST = 0.4
 """How many moments a call takes at the most."""
+
+
+def can_be_rehearsed(part: Part, *, may_be_cut: bool = False) -> bool:
+    """Whether a rehearsal goes the same way: where an agent was when the code around it cancelled it is not recorded."""
+    match part:
+        case ["nest" | "fail", inner]:
+            return not may_be_cut and can_be_rehearsed(inner)
+        case ["timeout" | "patient", inner]:
+            return can_be_rehearsed(inner, may_be_cut=True)
+        case [str(kind), [*parts]] if kind in (*SETTLED_KINDS, *ORDERED_KINDS):
+            is_cut = may_be_cut or kind in ("race", "breaking")
+            return all(can_be_rehearsed(each, may_be_cut=is_cut) for each in parts)
+        case _:
+            return True
 
 
 class NoDiary(Diary):
@@ -98,6 +113,7 @@ async def _program(part: Part, context: object, state: Any) -> list[str]:
     _Run.state = state
     diary = Diary("program")
     diary.decide_perhaps(f"result {await evaluate(part, 'top', diary)}")
+    diary.close()
     return list(diary.decisions)
 
 
@@ -266,6 +282,12 @@ class Side:
                 group.create_task(call(broken, f"{self.where}b", 0, self.diary))
         except* LookupError:
             self.diary.decide(f"{self.where} broke")
+        if sys.version_info < (3, 13):
+            # A group that a task ends while it waits for all of them takes back a cancellation too few.
+            task = asyncio.current_task()
+            assert task is not None
+            while task.cancelling():
+                task.uncancel()
         return await self._react(len(self.diary.decisions))
 
     async def _leave(self) -> int:

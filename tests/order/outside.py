@@ -154,6 +154,11 @@ class Diary:
     def __init__(self, who: str) -> None:
         self.who = who
         self.decisions: list[str] = []
+        self._is_open = True
+
+    def close(self) -> None:
+        """Note nothing any more: what an agent has left behind decides nothing."""
+        self._is_open = False
 
     def decide(self, what: str) -> None:
         """Note what an outcome made the agent do: the same is to be done again whenever the run goes on."""
@@ -164,5 +169,7 @@ class Diary:
         self._note(Kind.PERHAPS, what)
 
     def _note(self, kind: Kind, what: str) -> None:
+        if not self._is_open:
+            return
         self.decisions.append(what)
         _world.log.write(Entry(kind, self.who, what))

@@ -13,7 +13,8 @@
                        ``codec/encryption.py`` seals it for the place "record", id of the state, number (8 bytes,
                        big-endian)
     record   = msgpack array [tag, field, …] in the order of the fields in ``model/records.py``; the details of an
-               event and the note of a checkpoint, which are their last fields, are left out where there are none
+               event and the note of a checkpoint, which are their last fields, are left out where there are none, and
+               so are the place and the number of a change of the storage that was made outside of every call
 
 So a frame that is damaged, missing, repeated, swapped or moved to another state does not fit its place in the chain;
 and each frame can be judged by itself, so that one that is damaged or missing takes no other with it. All of that is
@@ -32,7 +33,7 @@ import msgspec
 from limpet.codec.encryption import RecordCipher
 from limpet.codec.versions import from_older
 from limpet.errors import NotEncrypted, StateCorrupted, UnsupportedVersion, WrongKey
-from limpet.model import FORMAT_VERSION, CheckpointRecord, DamagedRecord, EventRecord, Record
+from limpet.model import FORMAT_VERSION, CheckpointRecord, DamagedRecord, EventRecord, Record, StorageRecord
 
 PLAIN_VERSION = 2 * FORMAT_VERSION - 1
 """The version of a frame of the newest format whose record is in clear."""
@@ -61,6 +62,7 @@ _UNREADABLE = (msgspec.MsgspecError, struct.error, UnicodeDecodeError, Recursion
 
 _WITHOUT_DETAILS = bytes([0xDC, 0, len(EventRecord.__struct_fields__)])
 _WITHOUT_NOTE = bytes([0x90 + len(CheckpointRecord.__struct_fields__)])
+_WITHOUT_PLACE = bytes([0x90 + len(StorageRecord.__struct_fields__) - 1])
 
 
 def first_link(state_id: str) -> int:
@@ -84,6 +86,9 @@ def to_frame(record: Record, link: int, owner: int, cipher: RecordCipher | None 
         body = _WITHOUT_DETAILS + body[3:-1]
     elif type(record) is CheckpointRecord and record.note is None:
         body = _WITHOUT_NOTE + body[1:-1]
+    elif type(record) is StorageRecord and not record.place:
+        # Without the empty text and the 0 at its end.
+        body = _WITHOUT_PLACE + body[1:-2]
     if cipher is not None:
         body, version = cipher.seal(body, record.seq), _SEALED
     own = _write_number(_crc32(body, _crc32(version, owner)))

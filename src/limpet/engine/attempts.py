@@ -17,6 +17,7 @@ from limpet.engine.notices import tell
 from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
+from limpet.engine.storage_view import begin_inside, is_new_execution
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
 from limpet.model import Details, EventRecord, ExecutionStatus
 
@@ -79,13 +80,10 @@ async def try_again(
     call.attempt += 1
     again = start._replace(attempt=call.attempt, details=details)
     inside = inside_of_attempt(scope, call)
-    try:
-        await _wait(scope, delay_s)
-    except asyncio.CancelledError as cancelled:
-        await cut_off(scope, call, again, cancelled, 0.0)
-        raise
+    call.start, call.attempt_began = again, 0.0
+    await _wait(scope, delay_s)
     again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
-    inside.pending_start = again
+    inside.pending_start = call.start = again
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     return inside, again
@@ -95,10 +93,12 @@ def inside_of_attempt(scope: Scope, call: Call) -> Scope:
     """The inside of a further attempt of a call. Its code may go another way than that of the attempts before."""
     inside = scope.inside(call.path)
     inside.tried_again = 0
+    record = scope.live.history.latest[call.address]
+    begin_inside(inside, record.order, is_new=is_new_execution(record, is_agent=call.actor.is_agent))
     return inside
 
 
-async def cut_off(scope: Scope, call: Call, start: Start, error: BaseException, duration_s: float) -> None:
+async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes) -> None:
     """Record that a call was cut off: by a run that is being stopped, or because its task was cancelled.
 
     What its code cancelled stays so, as often as it comes to that; anything else is executed when it is reached again.
@@ -106,25 +106,28 @@ async def cut_off(scope: Scope, call: Call, start: Start, error: BaseException, 
     live = scope.live
     is_by_code = not (live.stopper.is_wanted or live.is_left or scope.is_being_ended)
     status = ExecutionStatus.CANCELLED if is_by_code else ExecutionStatus.INTERRUPTED
-    call.execution_time = duration_s
+    call.execution_time = max(0.0, live.clock.elapsed() - call.attempt_began) if call.attempt_began else 0.0
     if live.stopper.is_waiting:
         return  # What encloses a wait goes on with it: nothing has become of it.
     is_late = scope.event.is_closed and not (scope.event.is_ended or live.is_stopping)
     is_late = is_late or (live.has_cut_off and scope.is_given_up)
     if live.lease is not None and live.can_be_left and not is_late:
+        start = call.start or Start(
+            call.address, live.clock.now(), live.next_order(), call.actor.version, b"", encoded, attempt=call.attempt
+        )
         details = start.details
         if call.attempt > 1 and not (details is not None and details.due_at):
             details = msgspec.structs.replace(details or Details(), spent_s=time_spent(live, call))
-        durable = live.write_outcome(*(scope, start, status, live.clock.now(), duration_s), details=details)
+        durable = live.write_outcome(*(scope, start, status, live.clock.now(), call.execution_time), details=details)
         if is_by_code and not live.is_stopping:
             mark_failed(scope, call.address, error)
-            call.news = (status, {"execution_time": duration_s})
+            call.news = (status, {"execution_time": call.execution_time})
             settle(scope, call, durable)
             return
         if durable is not None:
             await durable
     if live.bus.is_heard:
-        tell(live, call, status, execution_time=duration_s)
+        tell(live, call, status, execution_time=call.execution_time)
         if not live.is_stopping:
             live.bus.give_a_moment()
 

@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from limpet.engine.completion import Listed, Lists, name_of
 from limpet.engine.live import LiveState
 from limpet.engine.loops import Hooks
 from limpet.engine.order import Order
 from limpet.engine.perform import perform, perform_call, perform_keyed
 from limpet.engine.scope import Scope, current_scope
-from limpet.errors import UsageError
 from limpet.journal.address import label
 
 _CALLS = (perform.__code__, perform_call.__code__, perform_keyed.__code__)
-_AS_COMPLETED = {asyncio.as_completed.__code__}
-if hasattr(asyncio.tasks, "_AsCompletedIterator"):
-    _AS_COMPLETED.add(asyncio.tasks._AsCompletedIterator.__init__.__code__)
 
 AnyCoroutine = Coroutine[Any, Any, Any] | Generator[Any, Any, Any]
 
@@ -54,8 +51,7 @@ class _Factory:
         self.before = loop.get_task_factory()
         self.generators = sys.get_asyncgen_hooks()
         self.hooks = Hooks(loop)
-        self._branches: WeakKeyDictionary[Any, Scope] = WeakKeyDictionary()
-        """Of coroutines that ``as_completed`` was given in a list, and is making tasks of in the order of a set."""
+        self._lists = Lists(_is_call)
 
     def opened(self, generator: AsyncGenerator[Any, Any]) -> None:
         """An async generator is used for the first time: a run that is stopped closes those that it has opened."""
@@ -78,14 +74,17 @@ class _Factory:
                 asyncio.Task(coro, loop=loop, **options) if self.before is None else self.before(loop, coro, **options)
             )
         is_call = _is_call(coro)
+        listed = self._lists.find(coro, scope)
         if not scope.event.is_closed and not is_call:
-            scope = self._branch(scope, coro)
+            scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
             context = copy_context() if context is None else context.copy()
             context.run(current_scope.set, scope)
         if context is not None:
             options["context"] = context
         order = self.hooks.order_of(scope)
-        task = self._make(loop, coro, order, options, _site() if is_call else None)
+        if is_call:
+            options["site"] = _site()
+        task = self._make(loop, coro, order, listed, options)
         _keep_track(task, scope, order, self.hooks.context)
         return task
 
@@ -94,56 +93,29 @@ class _Factory:
         loop: asyncio.AbstractEventLoop,
         coro: AnyCoroutine,
         order: Order | None,
+        listed: Listed | None,
         options: dict[str, Any],
-        site: tuple[str, int] | None,
     ) -> asyncio.Future[Any]:
         is_eager = self.before is not None and self.before is getattr(asyncio, "eager_task_factory", None)
         if order is None or not (self.before is None or is_eager):
-            make: Callable[..., asyncio.Future[Any]] = asyncio.Task if self.before is None else self.before
-            return make(coro, loop=loop, **options) if self.before is None else make(loop, coro, **options)
-        order.tasks += 1
-        if not is_eager:
-            return OrderedTask(coro, loop=loop, number=order.tasks, site=site, **options)
-        order.making += 1
-        try:
-            return OrderedTask(coro, loop=loop, number=order.tasks, site=site, eager_start=True, **options)
-        finally:
-            order.making -= 1
-
-    def _branch(self, scope: Scope, coro: AnyCoroutine) -> Scope:
-        """The branch of a task: that of its place in the list where ``as_completed`` goes through a set of it."""
-        given = _given_to_as_completed()
-        if given is None:
-            return scope.branch(label("task", _name_of(coro)))
-        if coro not in self._branches:
-            for each in _in_order(given, coro):
-                if not _is_call(each):
-                    self._branches[each] = scope.branch(label("task", _name_of(each)))
-        return self._branches.pop(coro)
-
-
-def _given_to_as_completed() -> object | None:
-    """What ``as_completed`` was given, where it is what makes a task."""
-    frame = sys._getframe(3)
-    for _ in range(6):
-        if frame is None:
-            return None
-        if frame.f_code in _AS_COMPLETED:
-            values = frame.f_locals
-            return values.get("fs", values.get("aws"))
-        frame = frame.f_back
-    return None
-
-
-def _in_order(given: object, coro: AnyCoroutine) -> Sequence[Any]:
-    """The coroutines in the order in which they were given. Raises UsageError where that is lost."""
-    if isinstance(given, (list, tuple)):
-        return [each for each in given if asyncio.iscoroutine(each)]
-    raise UsageError(
-        f"`asyncio.as_completed` was given {type(given).__name__} of coroutines, {_name_of(coro)} for one, and goes "
-        "through them in an order that is another one in every process.",
-        "Give it a list, or tasks: `[asyncio.create_task(…) for …]`.",
-    )
+            options.pop("site", None)
+            return (
+                asyncio.Task(coro, loop=loop, **options) if self.before is None else self.before(loop, coro, **options)
+            )
+        if listed is None:
+            number = order.tasks = order.tasks + 1
+        else:
+            number = listed.number(coro, order)
+        if is_eager:
+            order.making += 1
+            try:
+                return OrderedTask(coro, loop=loop, number=number, eager_start=True, **options)
+            finally:
+                order.making -= 1
+        task = OrderedTask(coro, loop=loop, number=number, **options)
+        if listed is not None:
+            listed.begin_in_order(order)
+        return task
 
 
 def _site() -> tuple[str, int] | None:
@@ -157,11 +129,6 @@ def _site() -> tuple[str, int] | None:
 def _is_call(coro: AnyCoroutine) -> bool:
     """Whether this is the call of an actor, which has its address already and needs no branch to be told apart."""
     return getattr(coro, "cr_code", None) in _CALLS
-
-
-def _name_of(coro: AnyCoroutine) -> str:
-    name = getattr(coro, "__qualname__", None) or type(coro).__name__
-    return name.rpartition("<locals>.")[2]
 
 
 def _keep_track(task: asyncio.Future[Any], scope: Scope, order: Order | None, context: Context) -> None:

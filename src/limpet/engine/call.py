@@ -9,6 +9,7 @@ from limpet.model import ExecutionStatus, RetryConfig
 
 if TYPE_CHECKING:
     from limpet.engine.actors import Actor
+    from limpet.engine.scope import Start
 
 
 class Call:
@@ -30,6 +31,11 @@ class Call:
     execution_time = 0.0
     is_replayed = False
     drift: str | None = None
+    start: Start | None = None
+    """The start of its attempt, once that began here."""
+    attempt_began = 0.0
+    is_settled = False
+    """Whether what became of it here is handed to the writer."""
     durable: asyncio.Future[Any] | None = None
     """What is to be awaited before its outcome is given, once that is handed to the writer: its turn in the order."""
     news: tuple[ExecutionStatus, dict[str, Any]] | None = None

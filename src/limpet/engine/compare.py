@@ -9,6 +9,7 @@ from limpet.engine.failures import failure_of, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope
+from limpet.engine.storage_view import compare_inside
 from limpet.errors import NotRecorded
 from limpet.journal.lifecycle import SETTLED
 from limpet.model import EventRecord
@@ -40,6 +41,7 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
         return await _given(scope, call, record)
     has_other_input = record is not None and changed(live, call, record, encoded) is not None
     child = scope.inside(call.path)
+    compare_inside(child, record)
     began = live.clock.elapsed()
     try:
         result = await run_handler(child, call)

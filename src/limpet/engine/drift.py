@@ -91,6 +91,11 @@ def check_ended(child: Scope, call: Call) -> None:
         _tell(live, call, f"it no longer calls {missing[0]!r}{more}", "ended")
 
 
+def tell_kept(live: LiveState, call: Call, what: str) -> None:
+    """Tell that code which is replayed wrote something else than is recorded. Raises Drift where that is an error."""
+    _tell(live, call, what, "kept what is recorded inside")
+
+
 def _tell(live: LiveState, call: Call, what: str, did: str) -> None:
     call.drift = what if call.drift is None else f"{call.drift} and {what}"
     if live.on_drift is OnDrift.ERROR:

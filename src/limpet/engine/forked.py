@@ -8,10 +8,10 @@ copy all the same, the copies of the runs on it are stopped with an error, inste
 from __future__ import annotations
 
 import asyncio
-from contextvars import Context
 import selectors
 import signal
 import threading
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import LeaseOfParent

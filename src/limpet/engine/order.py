@@ -269,7 +269,9 @@ class Order:
 
     def go_on(self) -> None:
         """Look at what waits here: at once, where the loop is between two callbacks."""
-        if not self._is_pumping:
+        if asyncio.current_task(self.hooks.loop) is not None:
+            self.wake()  # A task writes by itself, and with that what others had handed in.
+        elif not self._is_pumping:
             self._pump()
 
     def _pump(self) -> None:

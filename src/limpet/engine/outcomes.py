@@ -48,6 +48,7 @@ def settle(
 
     ``pauses`` says that the event loop gets a turn before it is given.
     """
+    call.is_settled = True
     order = scope.event.order
     if order is not None:
         call.durable = order.enqueue(durable, pauses=pauses)

@@ -35,11 +35,13 @@ from limpet.engine.outcomes import give, in_scope, order_in, require_open, settl
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
+from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
 from limpet.engine.unconfirmed import confirmed
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
 from limpet.errors import LimpetError
+from limpet.journal.lifecycle import SETTLED
 from limpet.journal.replay import Decision, decide
 from limpet.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
 
@@ -78,6 +80,10 @@ async def perform(
         assert record.result is not None, "a completed event has a result"
         if live.rehearsal is None or live.rehearsal.reuse(scope, record):
             order.advance(record)
+            if record.seq > scope.seen:
+                scope.seen = record.seq
+            if scope.event is not scope and not path.startswith(scope.prefix):
+                note_given(scope, record)  # A call with a key, made from a branch.
             if live.rehearsal is None:
                 live.given += 1
                 if record.details is not None:
@@ -118,17 +124,27 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         if live.lease is None:
             record = newest_record(live, call, record)
         order, drift = scope.event.order or order_in(scope), None
-        if record is not None or live.mode is not ReplayMode.NORMAL or (order is not None and order.next):
+        if (
+            record is not None
+            or live.mode is not ReplayMode.NORMAL
+            or (order is not None and (order.next or order.deferred))
+        ):
             found = await _look_up(scope, call, encoded, record, order)
             if type(found) is not Given:
                 return found
             drift = found.drift
+        if record is not None:
+            note_entered(scope, record)
         execute = perform_wait if call.actor.is_wait else _execute
         live.under_way += 1
         if order is not None:
             order.executing += 1
         try:
             return await execute(scope, call, encoded, pending, record, drift)
+        except asyncio.CancelledError as error:
+            if not call.is_settled:
+                await cut_off(scope, call, error, encoded)
+            raise
         finally:
             if order is not None:
                 order.executing -= 1
@@ -142,6 +158,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             raise Stopped from error  # Whoever awaits the run is told why; its own code must not catch that.
         raise
     finally:
+        note_given(scope, live.history.latest.get(call.address))
         try:  # noqa: SIM105 - suppress() costs more
             current_scope.reset(token)
         except ValueError:
@@ -161,8 +178,6 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
         if decision is Decision.SKIP:
             assert record is not None, "only what is recorded is skipped"
             return await _replay(scope, call, record, encoded, order)
-        if decision is Decision.COMPARE or decision is Decision.ENTER:
-            return await _run_again(scope, call, record, encoded, decision)
         if order is not None and record is not None and record.status is ExecutionStatus.CANCELLED:
             # It was cancelled by the code, which is to do so again; else it is executed.
             try:
@@ -170,7 +185,9 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
             except asyncio.CancelledError as error:
                 mark_failed(scope, call.address, error)
                 raise
-    if order is not None and order.is_replaying:
+        if decision is Decision.COMPARE or decision is Decision.ENTER:
+            return await _run_again(scope, call, record, encoded, decision)
+    if order is not None and (order.is_replaying or order.deferred):
         drift = (await _begun(scope, call, encoded, order)).drift or drift
         scope.is_mixed = True  # Its start is recorded behind those of calls that the code makes later.
     if live.rehearsal is not None:
@@ -182,13 +199,10 @@ async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Give
     """Wait until a call that has no recorded outcome may begin. One that is cancelled meanwhile was never begun."""
     try:
         return await in_scope(scope, order.begin())
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
         live = scope.live
         if not live.is_left and not live.is_stopping and live.can_be_left and live.lease is not None:
-            at, number = live.clock.now(), live.next_order()
-            start = Start(call.address, at, number, call.actor.version, b"", encoded)
-            durable = live.write_outcome(scope, start, ExecutionStatus.CANCELLED, at, 0.0)
-            settle(scope, call, durable)
+            await cut_off(scope, call, error, encoded)
             await give(scope, call)
         raise
 
@@ -196,6 +210,8 @@ async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Give
 async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encoded: bytes, decision: Decision) -> Any:
     """Run the code of a call that is validated or rehearsed, and give its outcome in its recorded place."""
     live, order = scope.live, scope.event.order
+    if order is not None and order.is_replaying and (record is None or record.status not in SETTLED):
+        await in_scope(scope, order.begin())
     live.under_way += 1
     try:
         if order is not None:
@@ -266,7 +282,7 @@ async def _execute(
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
-    began = call.began = clock.elapsed()
+    began = call.began = call.attempt_began = clock.elapsed()
     while True:
         try:
             if since_boot() >= live.held_until:
@@ -288,7 +304,6 @@ async def _execute(
                 raise
             if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
                 # Whatever code makes of its cancellation, the call has not failed.
-                await cut_off(scope, call, start, error, clock.elapsed() - began)
                 raise Stopped from error
             if scope.event.is_closed:
                 require_open(scope, call)
@@ -299,10 +314,7 @@ async def _execute(
             child, start = again
             if live.is_guarded:
                 await require_allowed(scope, call, encoded)
-            began = clock.elapsed()
-        except asyncio.CancelledError as error:
-            await cut_off(scope, call, start, error, clock.elapsed() - began)
-            raise
+            began = call.attempt_began = clock.elapsed()
     call.execution_time = clock.elapsed() - began
     at = clock.now()
     durable = live.write_outcome(
@@ -388,8 +400,10 @@ def _begin(
         child.expects = 0
     elif record.seq == 1:
         child.expects = 2
+    begin_inside(child, order, is_new=is_new_execution(record, is_agent=actor.is_agent))
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
+    call.start = start
     return child, start
 
 

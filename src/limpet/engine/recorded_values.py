@@ -27,6 +27,7 @@ from limpet.engine.opening import take_lease
 from limpet.engine.outcomes import order_in
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
+from limpet.engine.storage_view import note_given
 from limpet.engine.threads import wait_on
 from limpet.engine.unconfirmed import remember
 from limpet.engine.user_threads import require_scope_not_lost
@@ -133,6 +134,7 @@ def _give(scope: Scope, call: Call) -> _Given:
         live.resume_from_address = None
     record = live.history.latest.get(call.address)
     if record is not None and record.status is _COMPLETED:
+        note_given(scope, record)
         return _recorded(scope, call, actor, record), None
     if live.stopper.is_cancelling:
         return actor.make(live.clock), None  # Nothing is recorded any more, so nothing can come of it.
@@ -144,6 +146,7 @@ def _give(scope: Scope, call: Call) -> _Given:
         check_new(scope, call, None if order is None else order.place_taken())
     value = actor.make(live.clock)
     durable = _record(scope, call, value, record)
+    note_given(scope, live.history.latest[call.address])
     if live.bus.is_heard:
         _tell_when_durable(live, call, durable)
     return value, durable

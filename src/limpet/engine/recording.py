@@ -24,9 +24,10 @@ from limpet.engine.clock import Clock
 from limpet.engine.lease import new_holder
 from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
-from limpet.engine.starts import not_started, start_of, timers_of
+from limpet.engine.starts import Before, Found, Reads, newest_start
 from limpet.engine.writer import Writer
 from limpet.errors import BackendError, LimpetError, UsageError
+from limpet.journal.executions import Step
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.progress import events_done
@@ -50,7 +51,6 @@ from limpet.model import (
     StateHeader,
     StateStatus,
     StorageRecord,
-    TimerRecord,
 )
 
 PROGRESS_S = 1.0
@@ -104,6 +104,10 @@ class Recording:
         self.progress = (0.0, 0.0)
         """How far the program has said to be: so much done, of so much."""
         self._told_progress_at = -math.inf
+        self._reads: dict[Found, Reads] = {}
+        """Reads of the storage that go before the next record."""
+        self.looking_up = threading.Lock()
+        """Held while it is looked up in the history what code that is replayed has done."""
         self._put: set[str] = set()
         """The artifacts that were put under this lease."""
         self._link = link
@@ -158,10 +162,11 @@ class Recording:
         is refused, nothing of it is recorded, and the starts and timers are still to be.
         """
         with self._lock:
-            opened = not_started(scope) if scope.event.pending_start is not None else ()
             fired = self._with_fired(scope, inside)
+            has_before = bool(fired) or bool(self._reads) or scope.event.pending_start is not None
+            before = self._before(scope, fired) if has_before else None
             address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
-            seq = self.history.position + len(opened) + len(fired) + 1
+            seq = self.history.position + 1 if before is None else before.next_seq
             behind = seq - order
             is_settled = status is _COMPLETED or status is _FAILED
             record = EventRecord(
@@ -169,10 +174,10 @@ class Recording:
                 *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
             )
             bodies: list[bytes] = []
-            if opened or fired:
-                self._frame_started(opened, fired, record, bodies)
-            else:
+            if before is None:
                 self._frame(record, bodies)
+            else:
+                self._frame_all(before, record, bodies)
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
@@ -219,16 +224,15 @@ class Recording:
         """Record the start of the call that this is the inside of, by itself. None: durable now; else await."""
         with self._lock:
             bodies: list[bytes] = []
-            opened = not_started(child)
             fired = () if child.parent is None else self._with_fired(child.parent)
-            self._frame_started(opened, fired, None, bodies)
+            self._frame_all(self._before(child, fired), None, bodies)
             return self._save_now(bodies)
 
     def write_timers(self, scope: Scope) -> asyncio.Future[None] | None:
         """Record the timers that fired in the code around a scope. None: durable now; else await the future."""
         with self._lock:
             bodies: list[bytes] = []
-            self._frame_started(not_started(scope), self._with_fired(scope), None, bodies)
+            self._frame_all(self._before(scope, self._with_fired(scope)), None, bodies)
             return self._save_now(bodies)
 
     def _save_now(self, bodies: list[bytes]) -> asyncio.Future[None] | None:
@@ -272,23 +276,37 @@ class Recording:
         self._put.update(ids)
         return ids
 
-    def write_storage(self, key: str, value: bytes | None, artifacts: tuple[str, ...], is_artifact: bool) -> None:
-        """Record a change of the storage, and wait for it."""
+    def write_storage(self, step: Step, scope: Scope | None, value: bytes | None, artifacts: tuple[str, ...]) -> int:
+        """Record a change of the storage, wait for it, and give the number of its record. ``scope`` is where code
+        inside a call made it."""
+        place, is_artifact, key, number = step
         if self.reads_only:
             self.history.put_storage(key, value, is_artifact)
-            return
-        newest = self.history.next_order - 1
-
-        def record(seq: int, now: float) -> StorageRecord:
-            return StorageRecord(seq, key, now, value, artifacts, is_artifact, seq - newest)
-
-        if self.saver is None or self.saver.policy.saves_every_step:
-            self._write_record(record, None)
-            return
+            return 0
+        committed = None
         with self._lock:
             bodies: list[bytes] = []
-            self._frame(record(self.history.position + 1, self.clock.now()), bodies)
-            self.saver.hold(bodies)
+            before = self._before(scope, () if scope is None else self._with_fired(scope))
+            seq, now = before.next_seq, self.clock.now()
+            behind = seq - newest_start(self.history, scope)
+            record = StorageRecord(seq, key, now, value, artifacts, is_artifact, behind, place, number)
+            self._frame_all(before, record, bodies)
+            if self.saver is None or self.saver.policy.saves_every_step:
+                committed = self._hand_over(bodies, None)
+            else:
+                self.saver.hold(bodies)
+        self._wait_for(committed)
+        return seq
+
+    def note_read(self, scope: Scope, step: Step, saw: int) -> None:
+        """Record, with the next record, that a read has found the change in that record."""
+        if self.reads_only:
+            return
+        place, is_artifact, key, number = step
+        found = place, is_artifact, key, saw
+        with self._lock:
+            _, before, count = self._reads.get(found, (scope, 0, 0))
+            self._reads[found] = scope, number, count + 1 if before == number - 1 else 1
 
     def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
         """Mark this point of the journal, and wait for it."""
@@ -411,32 +429,26 @@ class Recording:
         """Whether this error says that the state can no longer be written, rather than that user code failed."""
         return error is self._refusal
 
-    def _frame_started(
-        self, opened: Sequence[Scope], fired: Sequence[Scope], outcome: EventRecord | None, bodies: list[bytes]
-    ) -> None:
-        """Take up the starts of what encloses an outcome, the timers that fired before it, and that itself: all of them,
-        or, where that raises, none."""
-        first, newest, now = self.history.position + 1, self.history.next_order - 1, self.clock.now()
-        records: list[EventRecord | TimerRecord] = [start_of(scope, seq) for seq, scope in enumerate(opened, first)]
-        records += (timers_of(scope, seq, now, newest) for seq, scope in enumerate(fired, first + len(opened)))
-        if outcome is not None:
-            records.append(outcome)
+    def _before(self, scope: Scope | None, fired: Sequence[Scope]) -> Before:
+        """What is recorded before anything that happens in a scope: reads, starts of what encloses it, and timers."""
+        return Before(self.history, self.clock.now(), self._reads.items(), scope, fired)
+
+    def _frame_all(self, before: Before, record: EventRecord | StorageRecord | None, bodies: list[bytes]) -> None:
+        """Take up what is recorded before a record, and that itself: all of it, or, where that raises, nothing."""
+        records = before.records if record is None else [*before.records, record]
         self._require_held()
         link, framed = self._link, list[bytes]()
-        for record in records:
-            body, link = frames.to_frame(record, link, self._owner, self._cipher)
+        for each in records:
+            body, link = frames.to_frame(each, link, self._owner, self._cipher)
             framed.append(body)
         self.history.add_all(records)
         self._link = link
         bodies += framed
-        for scope in opened:
-            scope.pending_start = None
-        for scope in fired:
-            assert scope.order is not None
-            scope.order.fired.clear()
+        self._reads.clear()
+        before.note_recorded()
         if self.tally is not None:
-            for record in records:
-                self.tally.note(record)
+            for each in records:
+                self.tally.note(each)
 
     def _frame(self, record: Record, bodies: list[bytes]) -> None:
         """Take up a record. Where that raises, nothing has changed."""

@@ -137,12 +137,13 @@ class Rehearsal:
             return RehearsalReport(state_id=self._history.state_id, calls=calls, divergences=())
         made = [Made(*each, Finding.REUSED) if isinstance(each, tuple) else each for each in self._made]
         settled = {address: record for address, record in latest.items() if record.status in _SETTLED}
-        unreached = unreached_by(made, settled, self._entered)
+        cut_off = latest.keys() - settled.keys()
+        unreached = unreached_by(made, settled, self._entered, cut_off)
         missing = next((call for call in made if call.finding is Finding.MISSING), None)
         over = Rehearsing(
             made=made,
             recorded=settled,
-            cut_off=latest.keys() - settled.keys(),
+            cut_off=cut_off,
             starts={record.order for record in self._history.events()},
             sites=self._sites,
             entered=self._entered,

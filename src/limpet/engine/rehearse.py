@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.engine.handlers import run_handler
 from limpet.engine.scope import Scope
+from limpet.engine.storage_view import compare_inside
 from limpet.model import EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ async def rehearse_agent(scope: Scope, call: Call, record: EventRecord, encoded:
     call.is_replayed = True
     rehearsal.given(scope, call, record, encoded)
     rehearsal.entering(call)
+    child = scope.inside(call.path)
+    compare_inside(child, record)
     try:
-        result = await run_handler(scope.inside(call.path), call)
+        result = await run_handler(child, call)
     except Exception as error:
         if record.status is ExecutionStatus.COMPLETED:
             rehearsal.failed(f"{call.address}: {type(error).__name__}: {error}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
     from limpet.engine.order import Order
+    from limpet.engine.storage_view import StorageView
 
 
 class Start(NamedTuple):
@@ -60,8 +61,10 @@ class Scope:
         "pending_start",
         "prefix",
         "reached",
+        "seen",
         "task",
         "tried_again",
+        "view",
     )
 
     def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
@@ -81,6 +84,10 @@ class Scope:
         """Whether calls made here stand, in the journal, behind others that the code makes after them."""
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
+        self.seen = 0
+        """The number of the newest record that the code here knows of: of an outcome that it was given, for one."""
+        self.view: StorageView | None = None
+        """Of an event: how its code sees the storage."""
         self.counts: dict[str, int] = {}
         self.keyed: dict[str, Scope] | None = None
         """Of an event, by the label of each call with a key that is under way inside it: the branch that made it."""
@@ -150,6 +157,9 @@ class Scope:
         branch = Scope(self.live, self.take(label) + "::", self)
         branch.depth = self.depth
         branch.event = self.event
+        branch.seen = self.seen
+        if self.event.view is not None:
+            self.event.view.has_branches = True
         return branch
 
     def inside(self, path: str) -> Scope:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from limpet.artifacts.adapters import adapter_named
-from limpet.artifacts.stored_values import Encoded
+from limpet.artifacts.stored_values import Encoded, Pending
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MARK as SECRET_MARK
+from limpet.engine.drift import tell_kept
 from limpet.engine.live import LiveState
 from limpet.engine.opening import take_lease
-from limpet.engine.scope import current_scope
+from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stopping import Stopped
+from limpet.engine.storage_view import is_free, position_to_read, scope_inside, view_of
 from limpet.errors import UsageError
+from limpet.journal.executions import Step
+from limpet.model import StorageRecord
 
 
 class Storage:
@@ -29,18 +34,18 @@ class Storage:
         self._set(key, value, self._live.stored.encode(value, f"storage[{key!r}]"), is_artifact=False)
 
     def get(self, key: str, default: Any = None) -> Any:
-        data = self._live.history.storage.get(key)
+        data = self._find(key, is_artifact=False)
         return default if data is None else self._live.stored.decode(data)
 
     def has(self, key: str) -> bool:
-        return key in self._live.history.storage
+        return self._find(key, is_artifact=False) is not None
 
     def delete(self, key: str) -> bool:
         """Delete a value; False if there is none."""
-        return self.has(key) and self._write(key, (None, ()), is_artifact=False)
+        return self.has(key) and self._delete(key, is_artifact=False)
 
     def keys(self) -> list[str]:
-        return list(self._live.history.storage)
+        return self._keys(is_artifact=False)
 
     def set_artifact(self, key: str, value: object, adapter: str | None = None) -> str:
         """Store a value as an artifact and give its id; it is durable when this returns.
@@ -52,34 +57,77 @@ class Storage:
             encoded = stored.encode_artifact(value, place)
         else:
             encoded = stored.encode(value, place, adapter_named(adapter))
-        self._set(key, value, encoded, is_artifact=True)
-        return encoded[1][-1].artifact_id
+        kept = self._set(key, value, encoded, is_artifact=True)
+        return encoded[1][-1].artifact_id if kept is None else kept.artifacts[-1]
 
     def get_artifact(self, key: str, default: Any = None) -> Any:
         """The value of an artifact, read and verified. Raises ArtifactMissing, ArtifactCorrupted."""
-        data = self._live.history.artifacts.get(key)
+        data = self._find(key, is_artifact=True)
         return default if data is None else self._live.stored.decode(data)
 
     def has_artifact(self, key: str) -> bool:
-        return key in self._live.history.artifacts
+        return self._find(key, is_artifact=True) is not None
 
     def delete_artifact(self, key: str) -> bool:
         """Let go of an artifact; False if there is none. The collector deletes it when nothing names it any more."""
-        return self.has_artifact(key) and self._write(key, (None, ()), is_artifact=True)
+        return self.has_artifact(key) and self._delete(key, is_artifact=True)
 
     def artifact_keys(self) -> list[str]:
-        return list(self._live.history.artifacts)
+        return self._keys(is_artifact=True)
 
-    def _set(self, key: str, value: object, encoded: Encoded, *, is_artifact: bool) -> None:
+    def _find(self, key: str, *, is_artifact: bool) -> bytes | None:
+        live, scope = self._live, scope_inside(self._live)
+        position = position_to_read(scope, is_artifact, key) if scope is not None and key else None
+        if scope is None or position is None:
+            return (live.history.artifacts if is_artifact else live.history.storage).get(key)
+        return view_of(scope).value_at(scope, is_artifact, key, position)
+
+    def _keys(self, *, is_artifact: bool) -> list[str]:
+        live, scope = self._live, scope_inside(self._live)
+        position = None if scope is None else position_to_read(scope, is_artifact, "")
+        if scope is None or position is None:
+            return list(live.history.artifacts if is_artifact else live.history.storage)
+        return view_of(scope).keys_at(scope, is_artifact, position)
+
+    def _delete(self, key: str, *, is_artifact: bool) -> bool:
+        self._write(key, None, (None, ()), is_artifact=is_artifact)
+        return True
+
+    def _set(self, key: str, value: object, encoded: Encoded, *, is_artifact: bool) -> StorageRecord | None:
         if SECRET_MARK in encoded[0]:
             self._live.secrets |= secrets_in(value)
-        self._write(key, encoded, is_artifact=is_artifact)
+        return self._write(key, value, encoded, is_artifact=is_artifact)
 
-    def _write(self, key: str, encoded: Encoded | tuple[None, tuple[()]], *, is_artifact: bool) -> bool:
+    def _write(
+        self, key: str, value: object, encoded: Encoded | tuple[None, tuple[()]], *, is_artifact: bool
+    ) -> StorageRecord | None:
+        """Record a change, unless code that is replayed has made it before: then its record is given."""
         live = self._live
         data, pending = encoded
         _require_text(key)
         _require_wanted(live)
+        scope = scope_inside(live)
+        if scope is None:
+            self._append(("", is_artifact, key, 0), None, data, pending)
+            return None
+        view = view_of(scope)
+        step = view.next_step(scope, is_artifact, key, is_write=True)
+        recorded = None if view.execution is None else view.execution.writes.get(step)
+        if recorded is not None:
+            scope.seen = max(scope.seen, recorded.seq)
+            view.forget(step)
+            if _is_kept(scope, recorded, data, value):
+                return recorded
+        is_replaying = view.is_replaying(scope)
+        seq = self._append(step, scope, data, pending)
+        if is_replaying:
+            view.keep(step, data)
+        else:
+            scope.seen = max(scope.seen, seq)
+        return None
+
+    def _append(self, step: Step, scope: Scope | None, data: bytes | None, pending: Sequence[Pending]) -> int:
+        live = self._live
         if live.lease is None and not live.reads_only:
             take_lease(live)
         ids: tuple[str, ...] = ()
@@ -87,8 +135,25 @@ class Storage:
             live.stored.put(pending, None)  # Into memory, as nothing is recorded.
         elif pending:
             ids = live.put_artifacts_now(pending)
-        live.write_storage(key, data, ids, is_artifact)
+        return live.write_storage(step, scope, data, ids)
+
+
+def _is_kept(scope: Scope, recorded: StorageRecord, data: bytes | None, value: object) -> bool:
+    """Whether a recorded write stands for one that is made now; where the two differ, that is drift.
+
+    What may differ without drift is written anew where it would have been the newest, and else seen here alone.
+    """
+    live, kept, key = scope.live, recorded.value, recorded.key
+    if kept == data or (kept is not None and data is not None and live.stored.is_same(kept, data, value)):
         return True
+    if not is_free(scope, recorded):
+        if scope.event.call is not None:
+            tell_kept(live, scope.event.call, f"storage[{key!r}] is set to another value now")
+        return True
+    if live.history.changes.newest_of(recorded.is_artifact, key) == recorded.seq:
+        return False
+    view_of(scope).keep((recorded.place, recorded.is_artifact, key, recorded.number), data)
+    return True
 
 
 def _require_wanted(live: LiveState) -> None:

@@ -6,8 +6,9 @@ a call that encloses it would otherwise seem to have nothing cut off inside. A s
 its newest checkpoint needs, too, on whatever timeline that stands.
 
 *Compacting* is for completed states, and drops besides what later records of the current timeline say as well: the
-attempts, waits and starts of a call before its outcome, and checkpoints. A value of the storage goes if it was
-superseded before another call started. So whatever is run on from any event afterwards finds what it would have found.
+attempts, waits and starts of a call before its outcome, and checkpoints. A value of the storage goes if it was set
+outside of every call and superseded before another call started; what code inside a call has set stays, as that code
+may be replayed. So whatever is run on from any event afterwards finds what it would have found.
 
 In the place of a dropped record stands a small one that says so, and no number changes. Records of timelines always
 stay: they are small, and say what was there.
@@ -30,6 +31,7 @@ from limpet.model import (
     EventType,
     ExecutionStatus,
     Part,
+    ReadRecord,
     Record,
     StorageRecord,
     TimelineRecord,
@@ -80,7 +82,7 @@ def reads_the_same(before: History, after: History) -> bool:
 
 def _in_place_of(record: Record, why: DropReason, began: int) -> DroppedRecord:
     # A checkpoint has no start, and is told by its number alone.
-    behind = record.behind if isinstance(record, EventRecord | StorageRecord | TimerRecord) else record.seq
+    behind = record.behind if isinstance(record, EventRecord | StorageRecord | TimerRecord | ReadRecord) else record.seq
     return DroppedRecord(record.seq, why, began, behind, counted_usage(record))
 
 
@@ -230,8 +232,12 @@ def _superseded_values(changes: Sequence[StorageRecord], events: Iterable[EventR
     for of_key in by_key.values():
         is_set = False
         for record, following in zip(of_key, [*of_key[1:], None], strict=True):
-            is_seen = following is None or _starts_between(starts, record.order, following.order)
-            if not is_seen or (record.value is None and not is_set):
+            is_seen = (
+                following is None or bool(following.place) or _starts_between(starts, record.order, following.order)
+            )
+            if record.place:
+                is_set = True
+            elif not is_seen or (record.value is None and not is_set):
                 goes.add(record.seq)
             else:
                 is_set = record.value is not None

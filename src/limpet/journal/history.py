@@ -22,7 +22,9 @@ import msgspec
 
 from limpet.errors import StateCorrupted
 from limpet.journal.address import is_top_level
+from limpet.journal.executions import Executions
 from limpet.journal.lifecycle import event_may_become
+from limpet.journal.storage_changes import StorageChanges
 from limpet.journal.timeline import Sieve, TimelineIndex, Verdict, first_lost, intact, require_whole
 from limpet.model import (
     Checkpoint,
@@ -35,6 +37,7 @@ from limpet.model import (
     Part,
     Progress,
     ProgressSource,
+    ReadRecord,
     Record,
     StateMetadata,
     StorageRecord,
@@ -55,6 +58,8 @@ class History:
 
     __slots__ = (
         "artifacts",
+        "changes",
+        "executions",
         "journal",
         "latest",
         "next_order",
@@ -95,6 +100,10 @@ class History:
         self.storage: dict[str, bytes] = {}
         self.artifacts: dict[str, bytes] = {}
         """The storage of artifacts, each a reference."""
+        self.changes = StorageChanges()
+        """All changes of both."""
+        self.executions: Executions | None = None
+        """What code that is replayed has written and read, once that is asked for."""
 
     @property
     def position(self) -> int:
@@ -139,7 +148,7 @@ class History:
             elif type(record) is DamagedRecord:
                 # Whatever started there, it was not a later start than its number.
                 next_order = max(next_order, record.seq + 1)
-            elif type(record) is DroppedRecord:
+            elif type(record) is DroppedRecord or (isinstance(record, StorageRecord | ReadRecord) and record.place):
                 next_order = max(next_order, record.order + 1)
         self.next_order = next_order
 
@@ -198,19 +207,19 @@ class History:
         if self.records is not self.journal:
             self.records.append(record)
 
-    def add_all(self, events: Sequence[EventRecord | TimerRecord]) -> None:
-        """Take up events that follow each other: all of them, or, where one cannot follow what stands, none."""
+    def add_all(self, records: Sequence[EventRecord | StorageRecord | ReadRecord | TimerRecord]) -> None:
+        """Take up records that follow each other: all of them, or, where one cannot follow what stands, none."""
         became: dict[str, ExecutionStatus] = {}
-        for position, record in enumerate(events, self.position + 1):
+        for position, record in enumerate(records, self.position + 1):
             if record.seq != position:
                 raise StateCorrupted(self.state_id, record.seq, f"record {position} was to come here")
-            if type(record) is TimerRecord:
+            if type(record) is not EventRecord:
                 continue
             before = self.latest.get(record.address)
             was = became.get(record.address, before.status if before is not None else None)
             self._require_follows(was, record)
             became[record.address] = record.status
-        for record in events:
+        for record in records:
             self.add(record)
 
     def _require_follows(self, was: ExecutionStatus | None, record: EventRecord) -> None:
@@ -237,8 +246,23 @@ class History:
     def _index(self, record: Record) -> None:
         if type(record) is EventRecord:
             self._add_event(record)
-        elif type(record) is StorageRecord:
-            self.put_storage(record.key, record.value, record.is_artifact)
+        elif isinstance(record, StorageRecord | ReadRecord):
+            if type(record) is StorageRecord:
+                self.put_storage(record.key, record.value, record.is_artifact)
+                self.changes.add(record)
+            if record.place and record.order >= self.next_order:
+                # A call that it came after may have no record itself: no other call takes the place of that one.
+                self.next_order = record.order + 1
+
+    def executions_until(self, position: int) -> Executions:
+        """What code inside the calls had written and read when the record of that number was the newest."""
+        known = self.executions
+        if known is None or known.until > position:
+            known = Executions()
+            if self.executions is None:
+                self.executions = known
+        known.read(self.records, position)
+        return known
 
     def _read(self, parts: Sequence[Part]) -> None:
         """Read the journal anew, as the timeline that is made of these parts."""

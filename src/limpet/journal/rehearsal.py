@@ -117,13 +117,19 @@ def _is_new(call: Made, over: Rehearsing, unreached: Sequence[EventRecord]) -> b
 
 
 def unreached_by(
-    made: Sequence[Made], recorded: Mapping[str, EventRecord], entered: Mapping[str, Site]
+    made: Sequence[Made],
+    recorded: Mapping[str, EventRecord],
+    entered: Mapping[str, Site],
+    cut_off: Collection[str] = (),
 ) -> list[EventRecord]:
-    """The recorded calls that the code should have come to, and did not, in the order of their starts."""
+    """The recorded calls that the code should have come to, and did not, in the order of their starts.
+
+    What stands inside a call that was cut off, and is not entered again, need not be reached.
+    """
     reached = {call.address for call in made}
     if recorded.keys() <= reached:
         return []
-    paths = {address.rpartition(SEPARATOR)[0] for address in recorded}
+    paths = {address.rpartition(SEPARATOR)[0] for address in (*recorded, *cut_off)}
     left = (record for address, record in recorded.items() if address not in reached and record.status in _SETTLED)
     expected = (each for each in left if _should_be_reached(each.address, paths, entered))
     return sorted(expected, key=lambda each: each.order)

@@ -23,6 +23,7 @@ from limpet.model import (
     EventRecord,
     ExecutionStatus,
     Part,
+    ReadRecord,
     Record,
     StorageRecord,
     Timeline,
@@ -63,7 +64,7 @@ class Sieve:
             return Verdict.DROPPED
         if type(record) is EventRecord:
             return self._judge_event(record, part.below)
-        if isinstance(record, StorageRecord | TimerRecord) and 0 < part.below <= record.order:
+        if isinstance(record, StorageRecord | TimerRecord | ReadRecord) and 0 < part.below <= record.order:
             return Verdict.DROPPED
         if type(record) is TimelineRecord or type(record) is DroppedRecord:
             return Verdict.DROPPED

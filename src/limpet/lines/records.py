@@ -2,8 +2,8 @@
 
     {"event": {"seq": 3, "address": "research::fetch::tool_call", "status": "completed", …}}
 
-The names are those of ``model/records.py``, and the kinds ``event``, ``checkpoint``, ``storage``,
-``timeline``, ``dropped`` and ``timer``.
+The names are those of ``model/records.py``, and the kinds ``event``, ``checkpoint``, ``storage``, ``timeline``,
+``dropped``, ``timer`` and ``read``.
 
 * A field that has its default is left out; so is a value that there is none of, where null is the value None.
 * A record has as many fields as ``_FIELDS`` says, unless the line says otherwise: older records had fewer, and later
@@ -28,6 +28,7 @@ from limpet.model import (
     CheckpointRecord,
     DroppedRecord,
     EventRecord,
+    ReadRecord,
     Record,
     StorageRecord,
     TimelineRecord,
@@ -57,7 +58,7 @@ class _Layout(msgspec.Struct, frozen=True):
     """Of each field what is left out; of one that never is, something that it cannot be."""
 
 
-_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "timer": 5}
+_FIELDS: Final = {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "timer": 5, "read": 9}
 _FAILURE: Final = ("type_name", "message", "traceback", "value")
 _PART: Final = ("first", "last", "below")
 
@@ -84,6 +85,7 @@ _LAYOUTS: Final = (
     _layout(TimelineRecord, "timeline"),
     _layout(DroppedRecord, "dropped"),
     _layout(TimerRecord, "timer"),
+    _layout(ReadRecord, "read"),
 )
 _BY_TAG: Final = {layout.tag: layout for layout in _LAYOUTS}
 _BY_KIND: Final = {layout.kind: layout for layout in _LAYOUTS}

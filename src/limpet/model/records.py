@@ -63,6 +63,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Of a value that code was given without awaiting it: it has no place in the order of results."""
     letter: str = ""
     """Of one that has waited: the name of the letter that ended it."""
+    unseen: int = 0
+    """Of a start: how many of the records right before it came only after the call had begun."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -160,7 +162,12 @@ class StorageRecord(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=Fals
     is_artifact: bool = False
     """Whether the key is one of ``set_artifact``, which have a space of their own."""
     behind: int = 0
-    """How far the newest start lies behind ``seq``."""
+    """How far the newest start lies behind ``seq``: that inside the call that changed it, or of this call itself."""
+    place: str = ""
+    """Where it was changed: the path of a call, its address without its type, or of a branch of it. Empty: outside of
+    every call."""
+    number: int = 0
+    """The how-manieth change of the key this is there."""
 
     @property
     def order(self) -> int:
@@ -247,7 +254,40 @@ class TimerRecord(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False)
         return self.seq - self.behind
 
 
-Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord | DroppedRecord | TimerRecord
+class ReadRecord(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """A read of the state's storage of which nothing else says what it found.
+
+    It is written with the next record, so that code which is replayed reads the same again.
+    """
+
+    seq: int
+    at: float
+    """When this was recorded, in seconds since 1970 UTC."""
+    place: str
+    """Where it was read: the path of a call, its address without its type, or of a branch of it."""
+    key: str
+    """What was read; empty where the keys were."""
+    is_artifact: bool
+    number: int
+    """The how-manieth read of the key this was there."""
+    saw: int
+    """The number of the record whose change it found; 0: there was none."""
+    behind: int = 0
+    """How far the newest start inside the call, or of the call itself, lies behind ``seq``."""
+    count: int = 1
+    """How many reads of the key in a row, up to this one, have found the same."""
+
+    @property
+    def order(self) -> int:
+        """The how-manieth start in its state was the newest of that call when this was recorded."""
+        return self.seq - self.behind
+
+    @property
+    def recorded_at(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+
+Record = EventRecord | CheckpointRecord | StorageRecord | TimelineRecord | DroppedRecord | TimerRecord | ReadRecord
 """What is stored."""
 
 

@@ -283,8 +283,8 @@ def test_a_record_that_makes_no_sense_is_noticed_even_with_a_fitting_checksum_or
 
 
 def test_fields_that_a_later_version_adds_at_the_end_are_passed_over() -> None:
-    body = bytes([PLAIN_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, 0, "new field"])
-    assert [StorageRecord(1, "k", 2.0, b"v")] == read([(1, checked(body, first_link("s")))], "s")
+    body = bytes([PLAIN_VERSION]) + msgspec.msgpack.encode([3, 1, "k", 2.0, b"v", [], False, 0, "run", 1, "new field"])
+    assert [StorageRecord(1, "k", 2.0, b"v", place="run", number=1)] == read([(1, checked(body, first_link("s")))], "s")
 
 
 @pytest.mark.parametrize("start", range(len(FRAMES)))
@@ -339,8 +339,13 @@ def test_a_sealed_journal_comes_back_as_it_was_written() -> None:
     assert [type(record) for record in RECORDS] == [type(record) for record in read_sealed(SEALED)]
 
 
+def test_a_change_of_the_storage_outside_of_every_call_has_no_place() -> None:
+    frame, _ = to_frame(StorageRecord(1, "k", 2.0, b"v"), 9, first_link("s"))
+    assert [3, 1, "k", 2.0, b"v", [], False, 0] == msgspec.msgpack.decode(frame[9:])
+
+
 def test_a_sealed_frame_is_checksum_version_and_sealed_record() -> None:
-    record = StorageRecord(seq=7, key="k", at=2.0, value=b"v")
+    record = StorageRecord(seq=7, key="k", at=2.0, value=b"v", place="run", number=1)
     cipher = RecordCipher(KEY, "s")
     frame, link = to_frame(record, 9, first_link("s"), cipher)
     assert zlib.crc32(content(frame), zlib.crc32(b"s")) == int.from_bytes(frame[5:9], "big")

@@ -25,6 +25,7 @@ from limpet.model import (
     EventRecord,
     ExecutionStatus,
     Part,
+    ReadRecord,
     Record,
     StateStatus,
     StorageRecord,
@@ -204,6 +205,26 @@ def test_a_value_goes_that_was_superseded_before_another_call_started() -> None:
     after = journal.after()
     assert {"x": b"3"} == after.storage
     assert {"x": b"2"} == after.on(from_event(after, A).parts).storage
+
+
+def test_what_code_inside_a_call_has_written_and_read_stays() -> None:
+    journal = Journal()
+    journal.event(RUN, E.STARTED)
+    for number in (1, 2):
+        journal.history.add(StorageRecord(1 + number, "x", 0.0, b"1", behind=number, place="run", number=number))
+    journal.history.add(ReadRecord(4, 0.0, "run", "x", False, 1, 2, 3))
+    journal.event(A, E.COMPLETED)
+    journal.event(RUN, E.COMPLETED)
+    assert {} == journal.goes()
+
+
+def test_what_code_has_read_goes_with_its_timeline() -> None:
+    journal = ran()
+    seq = journal.history.position + 1
+    journal.history.add(ReadRecord(seq, 0.0, "run", "x", False, 1, 0, seq - journal.history.next_order + 1))
+    journal.run_on(A)
+    assert SUPERSEDED is journal.goes()[seq]
+    assert [] == [record for record in journal.after().records if isinstance(record, ReadRecord)]
 
 
 def test_checkpoints_go_with_a_compaction_and_are_told_to_be_dropped() -> None:

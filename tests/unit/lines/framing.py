@@ -17,6 +17,7 @@ from limpet.model import (
     ExecutionStatus,
     Failure,
     Part,
+    ReadRecord,
     Record,
     StateStatus,
     StorageRecord,
@@ -84,6 +85,10 @@ RECORDS: dict[str, Record] = {
     "a value in the storage": StorageRecord(9, "k", 2.0, encode({"a": [1, 2]}), ("sha256:" + "1" * 64,), True, 4),
     "a value None in the storage": StorageRecord(9, "k", 2.0, encode(None), behind=1),
     "a deleted key": StorageRecord(10, "k", 4.0, None, behind=1),
+    "a value that was set inside a call": StorageRecord(11, "k", 2.0, encode(3), (), False, 4, "run::ä", 2),
+    "a key that was deleted inside a call": StorageRecord(12, "k", 2.0, None, place="run", number=1),
+    "a read that is recorded": ReadRecord(13, 2.0, "run::task[a%3A]", "k", False, 3, 11, 7, 2),
+    "a read of all keys": ReadRecord(14, 2.0, "run", "", True, 1, 11),
     "a timeline": TimelineRecord(11, 6.0, 2, 1, (Part(1, 4, 0), Part(6, 8, 3)), "a::tool_call", "other"),
     "a timeline without parts": TimelineRecord(12, 6.0, 1, 1),
     "one that was dropped": DroppedRecord(13, DropReason.SUPERSEDED, 11, 4),
@@ -106,6 +111,8 @@ def frame_of_record(record: Record, version: int = 3, owner: str = OWNER) -> byt
     )
     if is_short:
         fields = fields[:-1]
+    elif isinstance(record, StorageRecord) and not record.place:
+        fields = fields[:-2]
     return framed(msgspec.msgpack.encode(fields), version, owner)
 
 

@@ -24,6 +24,7 @@ from limpet.model import (
     ExecutionStatus,
     Failure,
     Part,
+    ReadRecord,
     Record,
     StateStatus,
     StorageRecord,
@@ -58,7 +59,8 @@ GENERATED = st.one_of(
         *(TEXTS, TEXTS, NUMBERS),
     ),
     built(CheckpointRecord, NUMBERS, st.sampled_from(StateStatus), TIMES, METADATA),
-    built(StorageRecord, NUMBERS, TEXT, TIMES, ENCODED, TEXTS, st.booleans(), NUMBERS),
+    built(StorageRecord, NUMBERS, TEXT, TIMES, ENCODED, TEXTS, st.booleans(), NUMBERS, TEXT, NUMBERS),
+    built(ReadRecord, NUMBERS, TIMES, TEXT, TEXT, st.booleans(), NUMBERS, NUMBERS, NUMBERS, NUMBERS),
     built(
         TimelineRecord,
         *(
@@ -94,8 +96,11 @@ def shown(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_kind_of_record_is_readable(name: str, version: int) -> None:
     content = assert_exact(frame_of_record(RECORDS[name], version))
-    # Only events with details and checkpoints with a note say how many fields they have, as that is more than at first.
-    is_longer = getattr(RECORDS[name], "details", None) or getattr(RECORDS[name], "note", None)
+    # What has more fields than at first says how many: events with details, checkpoints with a note, and changes of the
+    # storage that were made inside a call.
+    record = RECORDS[name]
+    is_longer = getattr(record, "details", None) or getattr(record, "note", None)
+    is_longer = is_longer or (isinstance(record, StorageRecord) and record.place)
     number = ["fields"] if is_longer else []
     assert ["record", *number, "chain", "version"] == list(content)
     assert ("1f2e3d4c", version) == (content["chain"], content["version"])
@@ -239,7 +244,7 @@ def test_any_body_comes_back_exactly(body: bytes, version: int) -> None:
 
 
 @THOROUGH
-@given(st.integers(1, 5), st.lists(MSGPACK, max_size=16))
+@given(st.sampled_from((1, 2, 3, 4, 5, 7)), st.lists(MSGPACK, max_size=16))
 def test_any_fields_come_back_exactly(tag: int, fields: list[Any]) -> None:
     assert_exact(framed(ormsgpack.packb([tag, *fields])))
 
@@ -254,7 +259,7 @@ def test_a_frame_of_which_a_byte_is_changed_comes_back_exactly(record: Record, d
 
 def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
     """What a line leaves out is read as this. Change nothing here; only add a field that is new at the end."""
-    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "timer": 5} == {
+    assert {"event": 15, "checkpoint": 4, "storage": 7, "timeline": 7, "dropped": 5, "timer": 5, "read": 9} == {
         kind: layout.count for kind, layout in _BY_KIND.items()
     }
     expected = {
@@ -268,10 +273,11 @@ def test_the_fields_and_their_defaults_are_part_of_the_format() -> None:
             "beside": -1,
         },
         "checkpoint": {"note": None},
-        "storage": {"value": None, "artifacts": [], "is_artifact": False, "behind": 0},
+        "storage": {"value": None, "artifacts": [], "is_artifact": False, "behind": 0, "place": "", "number": 0},
         "timeline": {"parts": [], "address": "", "forked_from": ""},
         "dropped": {"timeline": 0, "behind": 0, "usage": None},
         "timer": {"behind": 0},
+        "read": {"behind": 0, "count": 1},
     }
     assert expected == {kind: layout.defaults for kind, layout in _BY_KIND.items()}
     assert ("type_name", "message", "traceback", "value") == Failure.__struct_fields__

@@ -28,7 +28,7 @@ from limpet.backends.sqlite.connection import (
 )
 from limpet.backends.sqlite.driver import Bindings, Connection, Cursor
 from limpet.backends.sqlite.faults import translated
-from limpet.backends.sqlite.open_files import LOOK_EVERY_S, OpenFiles, identity_of
+from limpet.backends.sqlite.open_files import CONFIRM_EVERY_S, LOOK_EVERY_S, OpenFiles, identity_of
 from limpet.backends.sqlite.queries import QUERIES
 from limpet.errors import StoreReplaced, UsageError
 from limpet.model import DiskUse
@@ -52,8 +52,8 @@ class Database:
         """Whether there are connections that can be used. False: ``make_ready`` opens them, or says why not."""
         self.look_at_s = 0.0
         """When ``begin`` has to be called before something is written, on the clock that never goes back."""
-        self.told: Callable[[float], object] | None = None
-        """Asks the kernel for news of the files, where it tells of them: nothing at once, and nothing has changed."""
+        self.confirm_at_s = 0.0
+        """From when on ``confirm`` has to be called behind an append, on the same clock."""
         self.writing = threading.Lock()
         """Held by whoever uses ``writer`` or ``cursor``."""
         self._opened = opened
@@ -129,10 +129,10 @@ class Database:
     def confirm(self) -> None:
         """What comes behind everything that was written, before anybody is told. Raises StoreReplaced."""
         assert self._files is not None, "an open store has files"
-        if (why := self._files.has_changed()) is not None:
+        if (why := self._files.look()) is not None:
             self._lose(why)
-        self.look_at_s = time.monotonic() + LOOK_EVERY_S
-        self.told = self._files.told
+        now = time.monotonic()
+        self.look_at_s, self.confirm_at_s = now + LOOK_EVERY_S, now + CONFIRM_EVERY_S
 
     def look_again(self, path: str) -> None:
         """Close the connections if the files were lost unnoticed, and nobody is just using them."""
@@ -238,7 +238,7 @@ class Database:
 
     def _disconnect(self, *, writes_back: bool) -> None:
         """Close the connections, if there are any. Needs both locks."""
-        self.look_at_s, self.told = 0.0, None
+        self.look_at_s = self.confirm_at_s = 0.0
         if self.is_open:
             self.is_open = False
             self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(not writes_back))
@@ -247,8 +247,6 @@ class Database:
                 self._reader.close()
             self.writer.close()
         self._reader = None
-        if self._files is not None:
-            self._files.close()
 
     def before_fork(self) -> None:
         """Close the connections, and keep the locks until the fork is over."""
@@ -272,12 +270,10 @@ class Database:
         if self.is_open:
             # Somebody was writing all the time. What the parent has open is neither used nor closed here.
             self.is_open = False
-            self.look_at_s, self.told = 0.0, None
+            self.look_at_s = 0.0
             carry_over(None if self._files is None else self._files.database, self.writer, self.cursor, self._reader)
             self._reader = None
             del self.writer, self.cursor
-            if self._files is not None:
-                self._files.close()
 
 
 def _close_what_is_lost(path: str) -> None:

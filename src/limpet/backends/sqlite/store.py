@@ -93,14 +93,14 @@ class SQLiteStateBackend(StateBackend):
         database = self._database
         with database.writing:
             # Every event of every run takes this way, so what there is to do mostly is decided here.
-            if time.monotonic() > database.look_at_s:
+            now = time.monotonic()
+            if now > database.look_at_s:
                 database.begin()
             try:
                 answers = self._appender.append(appends)
             except BaseException as error:
                 database.give_up(error)
-            told = database.told
-            if told is None or told(0):
+            if now > database.confirm_at_s or len(appends) > 1 or appends[0].update is not None:
                 database.confirm()
             return answers
 

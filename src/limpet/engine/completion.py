@@ -1,0 +1,100 @@
+"""``asyncio.as_completed`` makes its tasks in the order of a set, which is another one in every process.
+
+Where it was given a list, its tasks are named, numbered and begun in the order of that. What it goes through otherwise
+is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from limpet.engine.scope import Scope
+from limpet.errors import UsageError
+from limpet.journal.address import label
+
+if TYPE_CHECKING:
+    from limpet.engine.order import Order
+
+_FRAMES = 7
+"""So many frames at most stand between a task factory and ``as_completed``."""
+
+_CODES: set[CodeType] = {asyncio.as_completed.__code__}
+_iterator: Any = getattr(asyncio.tasks, "_AsCompletedIterator", None)
+if _iterator is not None:  # From Python 3.13 on.
+    _CODES.add(_iterator.__init__.__code__)
+
+
+class Listed:
+    """The coroutines that one call of ``as_completed`` was given in a list."""
+
+    def __init__(self, coroutines: list[Any], scope: Scope, is_call: Callable[[Any], bool]) -> None:
+        self.places = {coro: place for place, coro in enumerate(coroutines)}
+        self.branches = {coro: scope.branch(label("task", name_of(coro))) for coro in coroutines if not is_call(coro)}
+        self._first_number = 0
+        self._made = 0
+
+    def number(self, coro: Any, order: Order) -> int:
+        """The number of a task among those of its event."""
+        if not self._made:
+            self._first_number = order.tasks + 1
+            order.tasks += len(self.places)
+        self._made += 1
+        return self._first_number + self.places[coro]
+
+    def begin_in_order(self, order: Order) -> None:
+        """Let the tasks begin in the order of the list, once the last of them is made."""
+        count = len(self.places)
+        if self._made == count:
+            begun = [order.ready.pop() for _ in range(count)]
+            order.ready.extend(sorted(begun, key=lambda ready: _task_of(ready).number))
+
+
+def _task_of(ready: Any) -> Any:
+    return ready.callback.__self__
+
+
+class Lists:
+    """The lists that are being made tasks of, by their coroutines."""
+
+    def __init__(self, is_call: Callable[[Any], bool]) -> None:
+        self._is_call = is_call
+        self._lists: WeakKeyDictionary[Any, Listed] = WeakKeyDictionary()
+
+    def find(self, coro: Any, scope: Scope) -> Listed | None:
+        """The list that a coroutine stands in, where ``as_completed`` makes a task of it. Raises UsageError where it was
+        given something else."""
+        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the only way to know who makes a task
+        for _ in range(_FRAMES):
+            if frame.f_code in _CODES:
+                return self._listed(frame.f_locals, coro, scope)
+            if frame.f_back is None:
+                break
+            frame = frame.f_back
+        return None
+
+    def _listed(self, values: dict[str, Any], coro: Any, scope: Scope) -> Listed:
+        known = self._lists.pop(coro, None)
+        if known is not None:
+            return known
+        given = values.get("fs", values.get("aws"))
+        if not isinstance(given, list | tuple):
+            raise UsageError(
+                f"`asyncio.as_completed` was given a {type(given).__name__} of coroutines, {name_of(coro)} for one, and "
+                "goes through them in an order that is another one in every process.",
+                "Give it a list, or tasks: `[asyncio.create_task(…) for …]`.",
+            )
+        coroutines = list(dict.fromkeys(each for each in given if asyncio.iscoroutine(each)))
+        listed = Listed(coroutines, scope, self._is_call)
+        self._lists.update((each, listed) for each in coroutines if each is not coro)
+        return listed
+
+
+def name_of(coro: Any) -> str:
+    """What a coroutine is called, for the name of its branch."""
+    name = getattr(coro, "__qualname__", None) or type(coro).__name__
+    return name.rpartition("<locals>.")[2]
