@@ -790,16 +790,17 @@ async def offer(shop: str) -> str:
 
 
 @pytest.mark.parametrize("kind", [set, frozenset, iter], ids=["set", "frozenset", "iterator"])
-def test_as_completed_over_coroutines_without_an_order_is_refused(kind: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("asked", [offer, ask], ids=["coroutines", "calls"])
+def test_as_completed_over_what_has_no_order_is_refused(kind: Callable[[Any], Any], asked: Any) -> None:
     async def compares() -> list[str]:
-        waiting = [offer(shop) for shop in ("north", "south")]
+        waiting = [asked(shop) for shop in ("north", "south")]
         try:
             return [await each for each in asyncio.as_completed(kind(waiting))]
         finally:
             for each in waiting:
                 each.close()
 
-    with pytest.raises(UsageError, match=r"was given .* of coroutines, offer for one.*create_task") as caught:
+    with pytest.raises(UsageError, match=r"was given a .* of coroutines, .* for one.*create_task") as caught:
         run_agent(compares)
     assert "Give it a list, or tasks: `[asyncio.create_task(…) for …]`." == caught.value.remedy
     del caught
@@ -826,14 +827,37 @@ def test_as_completed_over_coroutines_in_order_gives_them_their_branches(kind: C
     run_agent(compares)
 
 
-@pytest.mark.parametrize("kind", [list, set])
-def test_as_completed_over_tasks_or_calls_may_be_given_in_any_form(kind: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("kind", [list, set, iter])
+def test_as_completed_takes_tasks_in_any_form(kind: Callable[[Any], Any]) -> None:
     async def compares() -> list[str]:
-        tasks = kind([asyncio.create_task(offer("north")), asyncio.create_task(offer("south"))])
-        calls = kind([ask("east"), ask("west")])
-        return sorted([await each for given in (tasks, calls) for each in asyncio.as_completed(given)])
+        tasks = [asyncio.create_task(offer("north")), asyncio.create_task(ask("south"))]
+        return sorted([await each for each in asyncio.as_completed(kind(tasks))])
 
-    assert ["east", "north", "south", "west"] == run_agent(compares)
+    assert ["north", "south"] == run_agent(compares)
+
+
+def test_as_completed_begins_calls_and_coroutines_in_the_order_of_their_list() -> None:
+    begun: list[str] = []
+
+    @tool
+    async def notes(shop: str) -> None:
+        begun.append(shop)
+
+    async def asks(shop: str) -> None:
+        begun.append(f"asks {shop}")
+        await notes(shop)
+
+    async def compares() -> None:
+        shops = [f"shop {number}" for number in range(10)]
+        for each in asyncio.as_completed([notes(shop) for shop in shops]):
+            await each
+        assert shops == begun
+        begun.clear()
+        for each in asyncio.as_completed([asks(shop) for shop in shops]):
+            await each
+        assert [f"asks {shop}" for shop in shops] == [each for each in begun if each.startswith("asks")]
+
+    run_agent(compares)
 
 
 def test_as_completed_outside_a_run_is_as_ever() -> None:
