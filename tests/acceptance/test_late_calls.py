@@ -167,3 +167,9 @@ def test_a_call_that_is_made_after_its_agent_has_ended_is_refused(client: Limpet
     assert "left" == result
     assert "'charge' was called inside 'leaves' after that call had ended." in str(late[0])
     assert {} == executed
+
+
+@ALL
+def test_a_late_call_is_warned_of_once(client: Limpet, work: Any) -> None:
+    _, _, told = asyncio.run(late_of(lambda: client.run(work, state_id="x")))
+    assert 1 == len(told)

@@ -209,6 +209,18 @@ def test_a_word_about_a_cancelled_call_is_not_its_cancellation(journal: Journal)
     assert [] == journal.entries()
 
 
+def test_a_timer_that_fired_before_a_retried_failure_counts_whatever_was_cancelled_behind_it(journal: Journal) -> None:
+    journal.timers(1).event(NORTH, E.FAILED).timers(2).event(SOUTH, E.CANCELLED)
+    journal.event(SHOP, E.FAILED, causes=(NORTH,))
+    assert [1] == journal.entries()
+
+
+def test_a_timer_that_fired_behind_a_retried_failure_counts_only_where_it_fired_again(journal: Journal) -> None:
+    journal.event(NORTH, E.FAILED).timers(1).event(SHOP, E.FAILED, causes=(NORTH,))
+    journal.event(SHOP, E.STARTED).event(NORTH, E.STARTED).event(NORTH).timers(1).event(SOUTH)
+    assert [NORTH, 1, SOUTH] == journal.entries()
+
+
 # A journal that grows, and timelines
 
 
