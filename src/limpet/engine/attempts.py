@@ -70,8 +70,7 @@ async def try_again(
     durable = live.write_outcome(
         *(scope, start, ExecutionStatus.RETRYING, now, duration_s), error=failure, causes=causes, details=details
     )
-    call.attempt += 1
-    again = call.start = start._replace(attempt=call.attempt, details=details)
+    again = call.start = start._replace(attempt=call.attempt + 1, details=details)
     call.attempt_began = 0.0
     if durable is not None:
         await durable
@@ -80,6 +79,7 @@ async def try_again(
         tell(live, call, ExecutionStatus.FAILED, execution_time=duration_s, retry_delay=delay_s, original_error=said)
         tell(live, call, ExecutionStatus.RETRYING, retry_delay=delay_s, original_error=said)
         live.bus.give_a_moment()
+    call.attempt += 1
     inside = inside_of_attempt(scope, call)
     await _wait(scope, delay_s)
     again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))

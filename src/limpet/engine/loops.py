@@ -66,7 +66,9 @@ class Hooks:
         return None if scope is None else self.order_of(scope)
 
     def order_of(self, scope: Scope) -> Order | None:
-        """The order of the call that encloses a scope; None at the top, and where its code runs on another loop."""
+        """The order of the call that encloses a scope; None at the top, and where its run goes on on another loop."""
+        if scope.live.hooks is not self:
+            return None
         event = scope.event
         order = event.order
         if order is None:

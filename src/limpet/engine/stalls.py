@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from limpet.engine.quiet import can_only_wait
 from limpet.engine.timers import Timers
-from limpet.engine.turns import Given, Turn
+from limpet.engine.turns import IN_ORDER, Given, Turn
 from limpet.model import EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Stalls(Timers):
     def _begin_deferred(self, given: Given) -> None:
         raise NotImplementedError
 
-    def _let_go(self, turn: Turn, record: EventRecord, given: Given = ...) -> None:
+    def _let_go(self, turn: Turn, record: EventRecord, given: Given = IN_ORDER) -> None:
         raise NotImplementedError
 
     def _stall(self) -> bool:

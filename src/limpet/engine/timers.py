@@ -1,17 +1,18 @@
-"""The timers of the code inside one call, and its executor jobs: live they are given their place, on replay they fire in it."""
+"""The timers of the code inside one call, and its executor jobs: they have their place in its order."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from limpet.engine.scope import Scope
 from limpet.engine.turns import Ready, Timer, Turn
 
 if TYPE_CHECKING:
     from limpet.engine.loops import Hooks
+    from limpet.engine.order import Order
 
 MOST_UNRECORDED = 1000
 """So many timers that fired are remembered of code that has called nothing so far."""
@@ -57,7 +58,7 @@ class Timers:
 
     def set_timer(self, delay_s: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> Timer:
         """Set a timer of the code. While replay goes on it is not armed: it may be recorded when it fired."""
-        timer = Timer(self, self.hooks.now() + self.ahead + delay_s, callback, args, context)
+        timer = Timer(cast("Order", self), self.hooks.now() + self.ahead + delay_s, callback, args, context)
         self.timers[timer.number] = timer
         if self.is_replaying:
             self._unarmed.append(timer)
@@ -68,7 +69,7 @@ class Timers:
 
     def add_job(self, callback: Callable[..., Any], context: Context) -> Timer:
         """Take note of a job of an executor; whoever runs it says when it is ``due``."""
-        job = Timer(self, 0.0, callback, (), context)
+        job = Timer(cast("Order", self), 0.0, callback, (), context)
         self.timers[job.number] = job
         return job
 

@@ -140,8 +140,8 @@ class Turn(asyncio.Future[Any]):
 def too_late(scope: Scope) -> UsageError:
     """The error of a call that has not ended before its enclosing call did."""
     return UsageError(
-        f"A call made inside {scope.prefix.removesuffix('::')!r} had not ended when that call ended, so its outcome cannot "
-        "be recorded any more.",
+        f"A call made inside {scope.prefix.removesuffix('::')!r} had not ended when that call ended, so its outcome "
+        "cannot be recorded any more.",
         "Await every call and every task before the enclosing actor returns.",
     )
 

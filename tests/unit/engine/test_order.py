@@ -15,8 +15,9 @@ from limpet import Limpet, UsageError, agent, tool
 from limpet.engine import order as engine_order
 from limpet.engine.branches import OrderedTask
 from limpet.engine.loops import Hooks
-from limpet.engine.order import IN_ORDER, Given, Order, Ready, Timer, Turn
+from limpet.engine.order import Order
 from limpet.engine.scope import Scope, current_scope
+from limpet.engine.turns import IN_ORDER, Given, Ready, Timer, Turn
 from limpet.journal.order import Entry
 from limpet.model import EventRecord, ExecutionStatus
 
