@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from limpet import Limpet, UsageError, agent, tool
-from limpet.engine import order as engine_order
+from limpet.engine import stalls
 from limpet.engine.branches import OrderedTask
 from limpet.engine.loops import Hooks
 from limpet.engine.order import Order
@@ -40,13 +40,14 @@ class Inside:
     def __init__(self, *entries: Entry) -> None:
         self.log: list[str] = []
         self.tasks: dict[Any, Scope] = {}
+        self.hooks = Hooks(asyncio.get_running_loop())
         live: Any = SimpleNamespace(
+            hooks=self.hooks,
             root=None,
             is_left=False,
             stopper=SimpleNamespace(is_cancelling=False, tasks=self.tasks),
             recorded_order=SimpleNamespace(entries=lambda _path: list(entries)),
         )
-        self.hooks = Hooks(asyncio.get_running_loop())
         self.scope = Scope(live, "shop::", Scope(live, "", None))
         self.context = contextvars.copy_context()
         self.context.run(current_scope.set, self.scope)
@@ -413,7 +414,7 @@ def test_the_earliest_call_that_is_asked_for_goes_on_where_the_next_one_is_missi
 
 
 def test_it_is_waited_for_a_while_where_code_awaits_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_order, "PATIENCE_S", 1000.0)
+    monkeypatch.setattr(stalls, "PATIENCE_S", 1000.0)
 
     async def main() -> None:
         with Inside(NORTH, SOUTH) as inside:
@@ -434,7 +435,7 @@ def test_it_is_waited_for_a_while_where_code_awaits_what_is_not_known(monkeypatc
 
 
 def test_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_order, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(stalls, "PATIENCE_S", 0.01)
 
     async def main() -> None:
         with Inside(NORTH, SOUTH) as inside:
