@@ -174,7 +174,7 @@ class Settings:
     artifact_threshold: int = _setting(
         ARTIFACT_THRESHOLD, SIZE, "Values of more bytes than this are stored as artifacts."
     )
-    on_drift: OnDrift = _setting(OnDrift.WARN, one_of(OnDrift), "What happens where code no longer fits its record.")
+    on_drift: OnDrift = _setting(OnDrift.DEFAULT, one_of(OnDrift), "What happens where code no longer fits its record.")
     lease_ttl_s: float = _setting(
         LEASE_TTL_S, _SECONDS, "How long a state stays reserved for a process that is not heard of any more."
     )

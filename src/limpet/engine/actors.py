@@ -202,8 +202,7 @@ class Actor(Generic[P, R]):
         scope = scope_of_thread(self)
         if scope is None and self.is_plain:
             return self.function(*args, **kwargs)
-        loop = None if scope is None else loop_of(scope)
-        return wait_for(self(*args, **kwargs), loop)
+        return wait_for(self(*args, **kwargs), None if scope is None else loop_of(scope))
 
     def options(
         self,
@@ -396,8 +395,9 @@ class HandlerActor(Actor[[Any], Any]):
             require_scope_not_lost(self.name)
             return self._execute_outside((input, context, None), {})
         args = (input, context, scope.live.facade)
-        path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
-        call = Call(self, path, args, {}, (input,))
+        call = Call(
+            self, scope.take(self.label) if self.key is None else scope.take_keyed(self.label), args, {}, (input,)
+        )
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
         performed = perform_call(scope, call)

@@ -70,6 +70,8 @@ async def try_again(
     durable = live.write_outcome(
         *(scope, start, ExecutionStatus.RETRYING, now, duration_s), error=failure, causes=causes, details=details
     )
+    again = call.start = start._replace(attempt=call.attempt + 1, details=details)
+    call.attempt_began = 0.0
     if durable is not None:
         await durable
     said = f"{failure.type_name}: {failure.message}"
@@ -78,9 +80,7 @@ async def try_again(
         tell(live, call, ExecutionStatus.RETRYING, retry_delay=delay_s, original_error=said)
         live.bus.give_a_moment()
     call.attempt += 1
-    again = start._replace(attempt=call.attempt, details=details)
     inside = inside_of_attempt(scope, call)
-    call.start, call.attempt_began = again, 0.0
     await _wait(scope, delay_s)
     again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
     inside.pending_start = call.start = again

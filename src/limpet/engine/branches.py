@@ -31,7 +31,7 @@ AnyCoroutine = Coroutine[Any, Any, Any] | Generator[Any, Any, Any]
 
 
 class OrderedTask(asyncio.Task[Any]):
-    """A task of code inside a run. Its hash is its number there, so sets of tasks are gone through in the same order."""
+    """A task of code inside a run. Its hash is its number there, so sets of tasks have the same order everywhere."""
 
     def __init__(self, coro: Any, *, number: int, site: tuple[str, int] | None = None, **options: Any) -> None:
         self.number = number
@@ -48,15 +48,20 @@ class _Factory:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.users = 0
+        self.runs = 0
+        """How many of these are runs that go on on this loop; the others are plain code inside a run."""
+        self.main: object = None
+        """The coroutine that plain code runs the loop for, and waits for: it needs no branch to be told apart."""
         self.before = loop.get_task_factory()
-        self.generators = sys.get_asyncgen_hooks()
+        self.generators: Any = None
+        """The hooks for async generators that were there before, while a run goes on on this loop."""
         self.hooks = Hooks(loop)
         self._lists = Lists(_is_call)
 
     def opened(self, generator: AsyncGenerator[Any, Any]) -> None:
         """An async generator is used for the first time: a run that is stopped closes those that it has opened."""
         scope = current_scope.get()
-        if scope is not None:
+        if scope is not None and scope.live.hooks is self.hooks:
             if scope.live.generators is None:
                 scope.live.generators = WeakKeyDictionary()
             scope.live.generators[generator] = scope
@@ -75,7 +80,7 @@ class _Factory:
             )
         is_call = _is_call(coro)
         listed = self._lists.find(coro, scope)
-        if not scope.event.is_closed and not is_call:
+        if not scope.event.is_closed and not is_call and coro is not self.main:
             scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
             context = copy_context() if context is None else context.copy()
             context.run(current_scope.set, scope)
@@ -85,7 +90,8 @@ class _Factory:
         if is_call:
             options["site"] = _site()
         task = self._make(loop, coro, order, listed, options)
-        _keep_track(task, scope, order, self.hooks.context)
+        if scope.live.hooks is self.hooks:
+            _keep_track(task, scope, order, self.hooks.context)
         return task
 
     def _make(
@@ -120,7 +126,7 @@ class _Factory:
 
 def _site() -> tuple[str, int] | None:
     """The line of the user's that is making a task of a single call."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # what `warnings` itself does
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("asyncio", "limpet"):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
@@ -157,22 +163,50 @@ def branching(live: LiveState) -> Generator[None]:
     lasts."""
     loop = live.loop
     assert loop is not None
+    with _factory_on(loop) as factory:
+        factory.runs += 1
+        if factory.runs == 1:
+            factory.hooks.install()
+            factory.generators = sys.get_asyncgen_hooks()
+            sys.set_asyncgen_hooks(firstiter=factory.opened)
+        live.hooks = factory.hooks
+        try:
+            yield
+        finally:
+            factory.runs -= 1
+            if not factory.runs:
+                factory.hooks.uninstall()
+                if sys.get_asyncgen_hooks().firstiter == factory.opened:
+                    sys.set_asyncgen_hooks(firstiter=factory.generators.firstiter)
+
+
+@contextmanager
+def branching_inside(loop: asyncio.AbstractEventLoop, main: object) -> Generator[None]:
+    """Give the tasks branches that are created on a loop which plain code inside a run runs for a coroutine.
+
+    The coroutine itself has none: the plain code waits for it, so its calls are numbered with those of that code.
+    """
+    with _factory_on(loop) as factory:
+        before, factory.main = factory.main, main if factory.main is None else factory.main
+        try:
+            yield
+        finally:
+            factory.main = before
+
+
+@contextmanager
+def _factory_on(loop: asyncio.AbstractEventLoop) -> Generator[_Factory]:
+    """Our task factory on a loop: it is there until the last who needs it has ended."""
     factory = _factories.get(loop)
     if factory is None:
         factory = _factories[loop] = _Factory(loop)
         loop.set_task_factory(factory)
-        factory.hooks.install()
-        sys.set_asyncgen_hooks(firstiter=factory.opened)
     factory.users += 1
-    live.hooks = factory.hooks
     try:
-        yield
+        yield factory
     finally:
         factory.users -= 1
         if not factory.users:
-            del _factories[loop]
+            _factories.pop(loop, None)
             if loop.get_task_factory() is factory:
                 loop.set_task_factory(factory.before)
-            factory.hooks.uninstall()
-            if sys.get_asyncgen_hooks().firstiter == factory.opened:
-                sys.set_asyncgen_hooks(firstiter=factory.generators.firstiter)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from limpet.engine.scope import Scope
@@ -66,8 +66,10 @@ class Lists:
         self._lists: WeakKeyDictionary[Any, Listed] = WeakKeyDictionary()
 
     def find(self, coro: Any, scope: Scope) -> Listed | None:
-        """The list that a coroutine stands in, where ``as_completed`` makes a task of it. Raises UsageError where it was
-        given something else."""
+        """The list that a coroutine stands in, where ``as_completed`` makes a task of it.
+
+        Raises UsageError where it was given something else.
+        """
         frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the only way to know who makes a task
         for _ in range(_FRAMES):
             if frame.f_code in _CODES:
@@ -81,14 +83,15 @@ class Lists:
         known = self._lists.pop(coro, None)
         if known is not None:
             return known
-        given = values.get("fs", values.get("aws"))
+        given: object = values.get("fs", values.get("aws"))
         if not isinstance(given, list | tuple):
             raise UsageError(
-                f"`asyncio.as_completed` was given a {type(given).__name__} of coroutines, {name_of(coro)} for one, and "
-                "goes through them in an order that is another one in every process.",
+                f"`asyncio.as_completed` was given a {type(given).__name__} of coroutines, {name_of(coro)} for one, "
+                "and goes through them in an order that is another one in every process.",
                 "Give it a list, or tasks: `[asyncio.create_task(…) for …]`.",
             )
-        coroutines = list(dict.fromkeys(each for each in given if asyncio.iscoroutine(each)))
+        items = cast("Sequence[object]", given)
+        coroutines = list(dict.fromkeys(each for each in items if asyncio.iscoroutine(each)))
         listed = Listed(coroutines, scope, self._is_call)
         self._lists.update((each, listed) for each in coroutines if each is not coro)
         return listed

@@ -14,7 +14,7 @@ from limpet.engine.drift_stop import stop_for
 from limpet.engine.scope import Scope
 from limpet.errors import Drift, DriftWarning
 from limpet.journal.drift import is_moved, no_longer_made, passed_over
-from limpet.journal.replay import drift
+from limpet.journal.replay import INPUT_CHANGED, drift
 from limpet.model import EventNotice, EventRecord, ExecutionStatus, OnDrift, fingerprint
 
 if TYPE_CHECKING:
@@ -49,14 +49,15 @@ def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, m
         found.append(moved)
     what = " and ".join(each for each in found if each)
     if what:
-        _tell(scope.live, call, what, "gave the recorded result at")
+        is_unsure = found[0] is not None and INPUT_CHANGED in found[0] and (not record.is_alone or call.actor.once)
+        _tell(scope.live, call, what, "gave the recorded result at", is_unsure=is_unsure)
 
 
 def check_going_on(live: LiveState, call: Call, record: EventRecord, encoded: bytes) -> None:
     """Tell what drifted of a call that had not ended and is entered again. Raises Drift where that is an error."""
     what = changed(live, call, record, encoded)
     if what:
-        _tell(live, call, what, "went on inside")
+        _tell(live, call, what, "went on inside", is_unsure=INPUT_CHANGED in what and call.actor.once)
 
 
 def check_new(scope: Scope, call: Call, instead: str | None = None) -> None:
@@ -96,9 +97,10 @@ def tell_kept(live: LiveState, call: Call, what: str) -> None:
     _tell(live, call, what, "kept what is recorded inside")
 
 
-def _tell(live: LiveState, call: Call, what: str, did: str) -> None:
+def _tell(live: LiveState, call: Call, what: str, did: str, *, is_unsure: bool = False) -> None:
+    """``is_unsure`` says that it may be another call which stands at the address."""
     call.drift = what if call.drift is None else f"{call.drift} and {what}"
-    if live.on_drift is OnDrift.ERROR:
+    if live.on_drift is OnDrift.ERROR or (is_unsure and live.on_drift is OnDrift.DEFAULT):
         raise stop_for(live, Drift(call.address, live.state_id, what))
     if live.bus.is_heard:
         live.bus.publish(
@@ -110,7 +112,7 @@ def _tell(live: LiveState, call: Call, what: str, did: str) -> None:
                 drift=what,
             )
         )
-    if live.on_drift is OnDrift.WARN:
+    if live.on_drift is not OnDrift.IGNORE:
         message = f"State {live.state_id!r} {did} {call.address!r} although {what}."
         warnings.warn(message, DriftWarning, stacklevel=_to_the_user())
 

@@ -17,8 +17,8 @@ from limpet.backends.contract import StateUpdate
 from limpet.engine.bus import EventBus
 from limpet.engine.clock import SYSTEM_CLOCK, Clock
 from limpet.engine.forked import give_up_copy
+from limpet.engine.further_recording import FurtherRecording
 from limpet.engine.lease import mark_ended, new_holder
-from limpet.engine.recording import Recording
 from limpet.engine.rehearsal import Rehearsal
 from limpet.engine.retry_levels import RetryLevels
 from limpet.engine.savings import Savings
@@ -55,7 +55,7 @@ PATIENCE_S = 30.0
 """How near a time must be for a run that can only wait to stay in memory for it."""
 
 
-class LiveState(Recording):
+class LiveState(FurtherRecording):
     """The engine's hold on one state. It has a lease while it writes; reading what is recorded needs none."""
 
     capture: Capture | None = None
@@ -77,7 +77,7 @@ class LiveState(Recording):
         records_inputs: bool = True,
         is_stored: bool = True,
         holder: Holder | None = None,
-        on_drift: OnDrift = OnDrift.WARN,
+        on_drift: OnDrift = OnDrift.DEFAULT,
         retry: RetryLevels | None = None,
     ) -> None:
         reads_only = mode in (ReplayMode.VALIDATION, ReplayMode.REHEARSAL)
@@ -113,14 +113,6 @@ class LiveState(Recording):
         self.is_stored = is_stored
         """Whether the state is known to be in the backend."""
         self.turn_began = 0.0
-        self.root: asyncio.Task[Any] | None = None
-        """The task that awaits the run; None in the explicit form."""
-        self.hooks: Hooks | None = None
-        """The loop of the run, as its code sees it."""
-        self._cancelling = 0
-        self.is_left = False
-        """Whether whoever awaits the run has cancelled it: what is cancelled from then on is not the code's doing."""
-        self._recorded_order: RecordedOrder | None = None
         self.unconfirmed: asyncio.Future[None] | None = None
         """The newest commit of a value that was given before it was durable."""
         self.resume_from_address: str | None = None
@@ -132,11 +124,23 @@ class LiveState(Recording):
         self.retry = retry or RetryLevels()
         """How calls are retried that say nothing of it themselves."""
         self._prepare_stopping()
+        self._prepare_order()
         self.threads = UserThreads()
         """What threads that were started inside the run are doing for it."""
         self.secrets: set[str] = set()
         """The texts of the secrets that this run was given, which no message may repeat."""
         processes.tell_of_forks(self)
+
+    def _prepare_order(self) -> None:
+        """What must be known to give results in their order."""
+        self.root: asyncio.Task[Any] | None = None
+        """The task that awaits the run; None in the explicit form."""
+        self.hooks: Hooks | None = None
+        """The loop of the run, as its code sees it."""
+        self._cancelling: int = 0
+        self.is_left: bool = False
+        """Whether whoever awaits the run has cancelled it: what is cancelled from then on is not the code's doing."""
+        self._recorded_order: RecordedOrder | None = None
 
     def _prepare_stopping(self) -> None:
         """What may stop the run, and what must be known then."""
@@ -216,6 +220,8 @@ class LiveState(Recording):
     def has_other_tasks(self) -> bool:
         """Whether the code has tasks beside the current one: then timing has a say in what is called when."""
         tasks = self.stopper.tasks
+        if not tasks:
+            return False
         if len(tasks) > 1:
             return True
         try:

@@ -13,8 +13,9 @@ from contextvars import Context, copy_context
 from types import MethodType
 from typing import Any
 
-from limpet.engine.order import Order, Ready, Timer
+from limpet.engine.order import Order
 from limpet.engine.scope import Scope, current_scope
+from limpet.engine.turns import Ready, Timer
 
 _OURS = ("call_soon", "call_later", "call_at", "run_in_executor", "time")
 
@@ -65,7 +66,9 @@ class Hooks:
         return None if scope is None else self.order_of(scope)
 
     def order_of(self, scope: Scope) -> Order | None:
-        """The order of the call that encloses a scope; None at the top, and where its code runs on another loop."""
+        """The order of the call that encloses a scope; None at the top, and where its run goes on on another loop."""
+        if scope.live.hooks is not self:
+            return None
         event = scope.event
         order = event.order
         if order is None:

@@ -17,11 +17,9 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
-from limpet.engine.quiet import can_only_wait
-from limpet.engine.scope import Scope, current_scope
-from limpet.errors import UsageError
+from limpet.engine.scope import Scope
+from limpet.engine.stalls import Stalls
+from limpet.engine.turns import IN_ORDER, LATE, Given, Ready, Timer, Turn, cancel_again, too_late
 from limpet.model import EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
@@ -32,139 +30,14 @@ STEPS = 200
 """After so many callbacks in a row the event loop gets a turn."""
 
 BUSY_STEPS = 1000
-"""After so many callbacks without a pause, and ten more for each task, the code counts as a busy loop: results are given
-in the midst of it."""
+"""After so many callbacks without a pause, and ten more for each task, the code counts as a busy loop.
 
-MOST_UNRECORDED = 1000
-"""So many timers that fired are remembered of code that has called nothing so far."""
-
-PATIENCE_S = 1.0
-"""How long the next recorded outcome is waited for where code awaits something of which nothing is known."""
+Results are given in the midst of it."""
 
 _CANCELLED = ExecutionStatus.CANCELLED
 
 
-class Given(msgspec.Struct, frozen=True):
-    """How a call is let go on."""
-
-    drift: str | None = None
-    """What could not be kept of the recorded order."""
-    is_stale: bool = False
-    """Whether a recorded cancellation was not repeated: the call is executed again."""
-
-
-IN_ORDER = Given()
-_LATE = Given("it is now called behind what was recorded after it")
-
-
-class Ready:
-    """A callback of the loop that waits for its turn. It is the handle, too."""
-
-    __slots__ = ("args", "callback", "context", "order")
-
-    def __init__(self, order: Order, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> None:
-        self.order = order
-        self.callback: Callable[..., Any] | None = callback
-        self.args = args
-        self.context = context
-
-    def cancel(self) -> None:
-        if self.callback is not None:
-            self.callback = None
-            self.order.withdraw(self)
-
-    def cancelled(self) -> bool:
-        return self.callback is None
-
-
-class Timer:
-    """A timer that code inside the call has set, or a job of an executor, which ends as a timer fires."""
-
-    __slots__ = ("_when", "args", "callback", "context", "handle", "is_due", "number", "order")
-
-    is_ready = True
-
-    def __init__(
-        self, order: Order, when: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context
-    ) -> None:
-        self.order = order
-        self.number = order.numbered()
-        self._when = when
-        self.callback: Callable[..., Any] | None = callback
-        self.args = args
-        self.context = context
-        self.handle: Any = None
-        """What the loop gave for it, once it is armed."""
-        self.is_due = False
-
-    def when(self) -> float:
-        return self._when
-
-    def cancel(self) -> None:
-        if self.callback is not None:
-            self.callback = None
-            self.order.withdraw_timer(self)
-
-    def cancelled(self) -> bool:
-        return self.callback is None
-
-
-class Turn(asyncio.Future[Any]):
-    """What a call waits for until its outcome is given. Who cancels it inside the call only says so: the order says
-    what comes of it."""
-
-    def __init__(self, order: Order, record: EventRecord | None) -> None:
-        super().__init__(loop=order.hooks.loop)
-        self.order = order
-        self.record = record
-        """Its recorded outcome; None: it is live."""
-        self.is_ready = False
-        """Of a live one: whether its outcome is durable."""
-        self.wish: str | None = None
-        self.is_wished = False
-        """Whether the code wants to cancel the call."""
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        if self.done():
-            return False
-        if not self.order.is_own(current_scope.get()):
-            self.order.drop(self)
-            return super().cancel(msg)
-        self.wish, self.is_wished = msg, True
-        self.order.wake()
-        return True
-
-    def give(self, given: Given = IN_ORDER) -> None:
-        """Let the call go on."""
-        if not self.done():
-            super().set_result(given)
-
-    def cut_off(self) -> None:
-        """Let the call be cancelled, as its code wants."""
-        super().cancel(self.wish)
-
-    def set_result(self, result: Any) -> None:
-        """Its outcome is durable, says the writer."""
-        self.is_ready = True
-        self.order.go_on()
-
-    def set_exception(self, exception: Any) -> None:
-        """Its outcome is refused, or nobody is left to whom it could be given."""
-        self.order.drop(self)
-        super().set_exception(exception)
-
-    def follow(self, durable: asyncio.Future[None]) -> None:
-        """Learn from another future that its outcome is durable, or was refused."""
-        if self.done():
-            return
-        error = None if durable.cancelled() else durable.exception()
-        if error is None:
-            self.set_result(None)
-        else:
-            self.set_exception(error)
-
-
-class Order:
+class Order(Stalls):
     """The inside of one call: its callbacks that can run, and what its code waits for."""
 
     __slots__ = (
@@ -363,7 +236,7 @@ class Order:
             self._look_up()
         if record.seq in self._passed:
             self._passed.discard(record.seq)
-            return _LATE
+            return LATE
         if self._places.get(record.seq, -1) < self._at:
             return IN_ORDER
         turn = self.parked[record.seq] = Turn(self, record)
@@ -415,7 +288,7 @@ class Order:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 # The outcome stands; the code meets its cancellation where it awaits something next.
-                self._run_next(_cancel_again, task, turn.wish)
+                self._run_next(cancel_again, task, turn.wish)
         return given
 
     def _run_next(self, callback: Callable[..., Any], *args: Any) -> None:
@@ -445,74 +318,6 @@ class Order:
         if live.is_left or live.stopper.is_cancelling:
             return False
         return scope is not None and scope.is_inside(self._scope)
-
-    # Timers of the code
-
-    def numbered(self) -> int:
-        self._numbers += 1
-        return self._numbers
-
-    def set_timer(self, delay_s: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> Timer:
-        """Set a timer of the code. While replay goes on it is not armed: it may be recorded when it fired."""
-        timer = Timer(self, self.hooks.now() + self.ahead + delay_s, callback, args, context)
-        self.timers[timer.number] = timer
-        if self.is_replaying:
-            self._unarmed.append(timer)
-            self.wake()
-        else:
-            self._arm(timer)
-        return timer
-
-    def add_job(self, callback: Callable[..., Any], context: Context) -> Timer:
-        """Take note of a job of an executor; whoever runs it says when it is ``due``."""
-        job = Timer(self, 0.0, callback, (), context)
-        self.timers[job.number] = job
-        return job
-
-    def _arm(self, timer: Timer) -> None:
-        delay_s = max(0.0, timer.when() - self.ahead - self.hooks.now())
-        timer.handle = self.hooks.call_after(delay_s, self.due, timer)
-
-    def due(self, timer: Timer) -> None:
-        """The time of a timer has come: it has its place behind what is recorded."""
-        if timer.callback is None or timer.is_due:
-            return
-        timer.is_due = True
-        if self.is_replaying:
-            self._late.append(timer)
-        else:
-            self._put_into_queue(timer)
-        self.go_on()
-
-    def _put_into_queue(self, timer: Timer) -> None:
-        self.queue.append(timer)
-        if not self.is_closed:
-            self.fired.append(timer.number)
-            if len(self.fired) > MOST_UNRECORDED and not self._scope.counts:
-                # Code that has called nothing so far has nothing that they could be in order with.
-                self.fired.clear()
-
-    def withdraw_timer(self, timer: Timer) -> None:
-        self.timers.pop(timer.number, None)
-        if timer.handle is not None:
-            timer.handle.cancel()
-        if timer in self.queue:
-            self.queue.remove(timer)
-        if self.fired and timer.number in self.fired:
-            self.fired.remove(timer.number)
-
-    @property
-    def must_record_timers(self) -> bool:
-        """Whether the timers that fired must be durable before a call begins: something else could have come first."""
-        return bool(self.fired) and bool(self.executing or self.queue or self.timers)
-
-    def _fire(self, timer: Timer) -> None:
-        self.timers.pop(timer.number, None)
-        callback, timer.callback = timer.callback, None
-        if callback is None:
-            return
-        self.ahead = max(self.ahead, timer.when() - self.hooks.now())
-        self.add(callback, timer.args, timer.context)
 
     # Giving
 
@@ -589,11 +394,6 @@ class Order:
         self._is_impatient = False
         return True
 
-    def _forget_unfired(self, timer: Timer) -> None:
-        for timers in (self._unarmed, self._late):
-            if timer in timers:
-                timers.remove(timer)
-
     def _give_live(self) -> bool:
         if self.deferred:
             self._begin_deferred(IN_ORDER)
@@ -628,86 +428,6 @@ class Order:
             else:
                 turn.give(given)
 
-    # Where the recorded order cannot be kept
-
-    def _stall(self) -> bool:
-        """Nothing can move, and what is recorded next was not asked for. Drift, unless the code awaits something."""
-        if wished := [turn for turn in self.deferred if turn.is_wished]:
-            for turn in wished:
-                self.deferred.remove(turn)
-                turn.cut_off()
-            return self._has_given()
-        if self.executing:
-            return self._give_head() and self._has_given()
-        if not self._is_impatient and not self._is_certain():
-            if self._patience is None:
-                self._patience = self.hooks.call_after(PATIENCE_S, self._lose_patience)
-            return False
-        if self.deferred:
-            self._begin_deferred(Given(self.place_taken()))
-            return self._has_given()
-        return (self._give_head() and self._has_given()) or self._release() or self._release_timers()
-
-    def place_taken(self) -> str | None:
-        """What is recorded in the place of a call that is not, if anything is."""
-        return f"it is not recorded, and {self._missed()} was recorded in its place" if self.is_replaying else None
-
-    def _missed(self) -> str:
-        """What is recorded next."""
-        assert self._entries is not None
-        entry = self._entries[self._at]
-        return "a timer that fires" if type(entry) is int else repr(cast(EventRecord, entry).address)
-
-    def _is_certain(self) -> bool:
-        """Whether all tasks of the code certainly wait for what is given here, and for each other."""
-        scope = self._scope
-        if self.is_foreign:
-            return False
-        tasks = {task for task, each in scope.live.stopper.tasks.items() if each.event is scope}
-        if scope.task is not None:
-            tasks.add(scope.task)
-        awaited = (getattr(task, "_fut_waiter", None) for task in tasks)
-        waits = {each for each in awaited if isinstance(each, Turn) and each.order is self}
-        return bool(tasks) and can_only_wait(tasks, waits)
-
-    def _release(self) -> bool:
-        """Give the earliest of the recorded outcomes that are asked for; a cancellation only where that is all."""
-        entries, missed = self._entries, self._missed()
-        assert entries is not None
-        asked = sorted(self._places[seq] for seq in self.parked)
-        records = [(at, cast(EventRecord, entries[at])) for at in asked]
-        for at, record in records:
-            is_stale = record.status is _CANCELLED and not self.parked[record.seq].is_wished
-            if is_stale and any(other.status is not _CANCELLED for _, other in records):
-                continue
-            turn = self.parked.pop(record.seq)
-            self._passed.update(each.seq for each in entries[self._at : at] if type(each) is EventRecord)
-            drift = None if at == self._at else f"{missed} was recorded before it, and is not called"
-            self._at = at
-            self._step()
-            if is_stale:
-                turn.give(Given(is_stale=True))
-            else:
-                self._let_go(turn, record, Given(drift))
-            return self._has_given()
-        return False
-
-    def _release_timers(self) -> bool:
-        """Let the timers go on that are not recorded."""
-        unarmed, self._unarmed = self._unarmed, []
-        for timer in unarmed:
-            if timer.callback is not None:
-                self._arm(timer)
-        if not self._late:
-            return False
-        self._fire(self._late.pop(0))
-        return self._has_given()
-
-    def _lose_patience(self) -> None:
-        self._patience = None
-        self._is_impatient = True
-        self.go_on()
-
     # The end
 
     def close(self) -> None:
@@ -729,21 +449,5 @@ class Order:
             self.wake()
 
 
-def too_late(scope: Scope) -> UsageError:
-    """The error of a call that has not ended before its enclosing call did."""
-    return UsageError(
-        f"A call made inside {scope.prefix.removesuffix('::')!r} had not ended when that call ended, so its outcome cannot "
-        "be recorded any more.",
-        "Await every call and every task before the enclosing actor returns.",
-    )
-
-
 def _is_before(entry: Entry, seq: int) -> bool:
     return type(entry) is not int and cast(EventRecord, entry).seq < seq
-
-
-def _cancel_again(task: asyncio.Task[Any], wish: str | None) -> None:
-    """Cancel a task that was to be cancelled while a result was about to be given to it."""
-    if not task.done() and task.cancelling():
-        task.cancel(wish)
-        task.uncancel()

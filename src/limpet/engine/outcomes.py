@@ -9,8 +9,9 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
 from limpet.engine.notices import tell
-from limpet.engine.order import Order, Turn, too_late
+from limpet.engine.order import Order
 from limpet.engine.scope import Scope, current_scope
+from limpet.engine.turns import Turn, too_late
 from limpet.errors import LateCallWarning
 
 if TYPE_CHECKING:

@@ -30,13 +30,14 @@ from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import newest_record, require_lease, take_lease
-from limpet.engine.order import IN_ORDER, Given, Order
+from limpet.engine.order import Order
 from limpet.engine.outcomes import give, in_scope, order_in, require_open, settle
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
+from limpet.engine.turns import IN_ORDER, Given
 from limpet.engine.unconfirmed import confirmed
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
@@ -268,17 +269,8 @@ async def _execute(
     if record is None:
         check_new(scope, call, drift)
     order = scope.event.order
-    if (
-        order is not None
-        and order.fired
-        and order.must_record_timers
-        and (durable := live.write_timers(scope)) is not None
-    ):
-        await durable
-    if actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
-        await durable
-    if live.unconfirmed is not None:
-        await confirmed(live)
+    if (order is not None and order.fired) or actor.once or live.unconfirmed is not None:
+        await _record_before(scope, call, child)
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
@@ -324,13 +316,24 @@ async def _execute(
         details=details_of(call, start, result) if actor.has_details else None,
         inside=child,
     )
-    is_long = durable is None and at - live.turn_began > LONGEST_TURN_S
-    if is_long:
-        live.turn_began = at
     if live.bus.is_heard:
         call.news = (_COMPLETED, {"execution_time": call.execution_time})
+    is_long = durable is None and at - live.turn_began > LONGEST_TURN_S
+    live.turn_began = at if is_long else live.turn_began
     settle(scope, call, durable, pauses=is_long)
     return result
+
+
+async def _record_before(scope: Scope, call: Call, child: Scope) -> None:
+    """Wait until all is durable that must not be lost once the handler runs."""
+    live, order = scope.live, scope.event.order
+    durable = live.write_timers(scope) if order is not None and order.must_record_timers else None
+    if durable is not None:
+        await durable
+    if call.actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
+        await durable
+    if live.unconfirmed is not None:
+        await confirmed(live)
 
 
 async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) -> Happened | None:

@@ -22,10 +22,9 @@ from limpet.engine.framing import Framing
 from limpet.engine.lease import new_holder
 from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
-from limpet.engine.starts import newest_start, with_fired
+from limpet.engine.starts import with_fired
 from limpet.engine.writer import Writer
 from limpet.errors import BackendError, LimpetError
-from limpet.journal.executions import Step
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.progress import events_done
@@ -47,7 +46,6 @@ from limpet.model import (
     Record,
     StateHeader,
     StateStatus,
-    StorageRecord,
 )
 
 PROGRESS_S = 1.0
@@ -197,9 +195,13 @@ class Recording(Framing):
         saved = saver.save(self._append(saver.take_held(), update), is_needed=is_needed)
         return None if saved is None else asyncio.wrap_future(saved)
 
+    def has_other_tasks(self) -> bool:
+        """Whether the code has tasks beside the current one: then timing has a say in what is called when."""
+        raise NotImplementedError
+
     def _beside(self, scope: Scope) -> int:
         """What the record of a call that was made there says of the calls beside it."""
-        if scope.is_mixed or (self.stopper.tasks and self.has_other_tasks()):
+        if scope.is_mixed or self.has_other_tasks():
             return -1
         others = self.under_way - 1 - scope.depth
         return -2 - others if self.has_failed or self.history.to_retry else others
@@ -248,28 +250,6 @@ class Recording(Framing):
         ids = tuple(each.artifact_id for each in pending)
         self._put.update(ids)
         return ids
-
-    def write_storage(self, step: Step, scope: Scope | None, value: bytes | None, artifacts: tuple[str, ...]) -> int:
-        """Record a change of the storage, wait for it, and give the number of its record. ``scope`` is where code
-        inside a call made it."""
-        place, is_artifact, key, number = step
-        if self.reads_only:
-            self.history.put_storage(key, value, is_artifact)
-            return 0
-        committed = None
-        with self._lock:
-            bodies: list[bytes] = []
-            before = self._before(scope, () if scope is None else with_fired(scope))
-            seq, now = before.next_seq, self.clock.now()
-            behind = seq - newest_start(self.history, scope)
-            record = StorageRecord(seq, key, now, value, artifacts, is_artifact, behind, place, number)
-            self._frame_all(before, record, bodies)
-            if self.saver is None or self.saver.policy.saves_every_step:
-                committed = self._hand_over(bodies, None)
-            else:
-                self.saver.hold(bodies)
-        self._wait_for(committed)
-        return seq
 
     def write_checkpoint(self, status: StateStatus, update: StateUpdate) -> None:
         """Mark this point of the journal, and wait for it."""
@@ -322,30 +302,6 @@ class Recording(Framing):
                 self._hold_mark(saver, why)
                 with suppress(LimpetError):  # The next record raises it.
                     saver.save(self._append(saver.take_held(), None))
-
-    def say_progress(self, done: float, total: float) -> None:
-        """Take note of how far the program is. It is told with the next save; where every step is one, by itself."""
-        self.progress = done, total
-        if self.reads_only or (self.saver is not None and not self.saver.policy.saves_every_step):
-            return
-        now = self.clock.elapsed()
-        if now - self._told_progress_at < PROGRESS_S and done < total:
-            return
-        with self._lock:
-            if self.lease is None or self._refusal is not None:
-                return
-            self._told_progress_at = now
-            bodies: list[bytes] = []
-            self._frame(self._mark(CheckpointTrigger.PROGRESS), bodies)
-            committed = self._hand_over(bodies, None)
-        if committed is not None:
-            # Nobody waits for it; where it fails, the next record says so.
-            committed.add_done_callback(self._look_at_answer)
-
-    def _look_at_answer(self, committed: concurrent.futures.Future[None]) -> None:
-        error = None if committed.cancelled() else committed.exception()
-        if isinstance(error, LimpetError):
-            self.refuse_writes(error)
 
     def begin_timeline(self, new: NewTimeline) -> None:
         """Go on with the state on a new timeline, and wait until that is durable."""

@@ -73,7 +73,7 @@ class Run(msgspec.Struct, kw_only=True):
     """False: the state must exist, as it does for whoever resumes it."""
     new_timeline: MakeTimeline | None = None
     """Where it is not gone on with but run on from somewhere: what tells where, from the history as it then stands."""
-    on_drift: OnDrift = OnDrift.WARN
+    on_drift: OnDrift = OnDrift.DEFAULT
     repeats_once: bool = False
     """Whether what is declared ``once`` may be executed again."""
     retry_caught: bool = False

@@ -131,8 +131,8 @@ class Scope:
             event.keyed = {}
         elif event.keyed.get(label, self) is not self:
             raise UsageError(
-                f"Two branches of {event.prefix.removesuffix('::')!r} call {label!r} at the same time, and a key stands "
-                "for one call.",
+                f"Two branches of {event.prefix.removesuffix('::')!r} call {label!r} at the same time, and a key "
+                "stands for one call.",
                 "Give each call a key of its own, or make the calls one after the other.",
             )
         event.keyed[label] = self

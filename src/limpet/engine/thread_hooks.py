@@ -1,4 +1,4 @@
-"""Hooks in the standard library that tell what code inside a run hands over to threads.
+"""Hooks in the standard library that tell what code inside a run hands over to threads, and which loops it runs there.
 
 They are there only while a run goes on in this process. Outside the scope of a run they hand everything on unchanged;
 inside, what is submitted is marked as work of that run, and nothing else about it changes. Whatever others put before
@@ -14,33 +14,12 @@ from contextvars import Context
 from functools import wraps
 from typing import Any
 
+from limpet.engine.method_hooks import MethodHook
+from limpet.engine.plain_loops import loop_hooks
 from limpet.engine.user_threads import UserThreads, begin_work, outside
 
 OWN_THREADS = "limpet-"
 """What the names of our own threads begin with. They serve all runs, and take each one's context along."""
-
-
-class _Hook:
-    """A method of the standard library that another one takes the place of."""
-
-    def __init__(self, owner: type, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        self._owner = owner
-        self._name = name
-        self._around = around
-        self._before: Callable[..., Any] | None = None
-        self._ours: Callable[..., Any] | None = None
-
-    def set(self) -> None:
-        before = getattr(self._owner, self._name)
-        if before is self._ours:
-            return
-        if before is not self._before or self._ours is None:
-            self._before, self._ours = before, self._around(before)
-        setattr(self._owner, self._name, self._ours)
-
-    def unset(self) -> None:
-        if getattr(self._owner, self._name) is self._ours:
-            setattr(self._owner, self._name, self._before)
 
 
 def _around_submit(submit: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,14 +71,17 @@ def _runs_a_context(thread: threading.Thread) -> bool:
     return isinstance(getattr(target, "__self__", None), Context)
 
 
-_SUBMIT = _Hook(ThreadPoolExecutor, "submit", _around_submit)
-_START = _Hook(threading.Thread, "start", _around_start)
+_HOOKS = [
+    MethodHook(ThreadPoolExecutor, "submit", _around_submit),
+    MethodHook(threading.Thread, "start", _around_start),
+]
 _lock = threading.Lock()
 _runs = 0
+_set: list[MethodHook] = []
 
 
 class ThreadHooks:
-    """While this lasts, the run goes on, and what it hands over to threads is known."""
+    """While this lasts, the run goes on, and what it hands over to threads, or runs in loops of theirs, is known."""
 
     __slots__ = ("_threads",)
 
@@ -112,8 +94,9 @@ class ThreadHooks:
             self._threads.users += 1
             _runs += 1
             if _runs == 1:
-                _SUBMIT.set()
-                _START.set()
+                _set.extend((*_HOOKS, *loop_hooks()))
+                for hook in _set:
+                    hook.set()
 
     def __exit__(self, *_: object) -> None:
         global _runs
@@ -121,5 +104,5 @@ class ThreadHooks:
             self._threads.users -= 1
             _runs -= 1
             if not _runs:
-                _SUBMIT.unset()
-                _START.unset()
+                while _set:
+                    _set.pop().unset()

@@ -6,6 +6,8 @@ from enum import Enum, auto
 
 from limpet.model import EventRecord, ExecutionStatus, ReplayMode
 
+INPUT_CHANGED = "its input changed"
+
 
 class Decision(Enum):
     """What happens with a call."""
@@ -46,7 +48,7 @@ def drift(record: EventRecord, version: str | None, fingerprint: bytes) -> str |
     changed: list[str] = []
     before = record.input_fingerprint
     if fingerprint and before and fingerprint != before:
-        changed.append("its input changed")
+        changed.append(INPUT_CHANGED)
     if version != record.version:
         changed.append(f"its version was {record.version or 'not set'} and is {version or 'not set'}")
     return " and ".join(changed) or None

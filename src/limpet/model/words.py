@@ -73,6 +73,11 @@ class ReplayMode(StrEnum):
 class OnDrift(StrEnum):
     """What happens where the code no longer fits what is recorded."""
 
+    DEFAULT = "default"
+    """As ``warn``; but a changed input is an error at a call that ran beside others or is declared ``once``.
+
+    There it may be another call that stands at the address.
+    """
     WARN = "warn"
     """The address decides, and it is told: a DriftWarning, and a notice on the bus."""
     ERROR = "error"

@@ -1,0 +1,130 @@
+"""Where the recorded order of a call cannot be kept: what is recorded next is not asked for, and nothing else can move.
+
+That is drift, unless the code awaits something of which nothing is known; then it is given a while.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from limpet.engine.quiet import can_only_wait
+from limpet.engine.timers import Timers
+from limpet.engine.turns import IN_ORDER, Given, Turn
+from limpet.model import EventRecord, ExecutionStatus
+
+if TYPE_CHECKING:
+    from limpet.journal.order import Entry
+
+PATIENCE_S = 1.0
+"""How long the next recorded outcome is waited for where code awaits something of which nothing is known."""
+
+_CANCELLED = ExecutionStatus.CANCELLED
+
+
+class Stalls(Timers):
+    """The part of an order that finds out what has drifted."""
+
+    __slots__ = ()
+
+    parked: dict[int, Turn]
+    deferred: list[Turn]
+    is_foreign: bool
+    _entries: list[Entry] | None
+    _places: dict[int, int]
+    _passed: set[int]
+    _at: int
+    _patience: Any
+    _is_impatient: bool
+
+    def _step(self) -> None:
+        raise NotImplementedError
+
+    def _has_given(self) -> bool:
+        raise NotImplementedError
+
+    def _give_head(self) -> bool:
+        raise NotImplementedError
+
+    def _begin_deferred(self, given: Given) -> None:
+        raise NotImplementedError
+
+    def _let_go(self, turn: Turn, record: EventRecord, given: Given = IN_ORDER) -> None:
+        raise NotImplementedError
+
+    def _stall(self) -> bool:
+        """Nothing can move, and what is recorded next was not asked for. Drift, unless the code awaits something."""
+        if wished := [turn for turn in self.deferred if turn.is_wished]:
+            for turn in wished:
+                self.deferred.remove(turn)
+                turn.cut_off()
+            return self._has_given()
+        if self.executing:
+            return self._give_head() and self._has_given()
+        if not self._is_impatient and not self._is_certain():
+            if self._patience is None:
+                self._patience = self.hooks.call_after(PATIENCE_S, self._lose_patience)
+            return False
+        if self.deferred:
+            self._begin_deferred(Given(self.place_taken()))
+            return self._has_given()
+        return (self._give_head() and self._has_given()) or self._release() or self._release_timers()
+
+    def place_taken(self) -> str | None:
+        """What is recorded in the place of a call that is not, if anything is."""
+        return f"it is not recorded, and {self._missed()} was recorded in its place" if self.is_replaying else None
+
+    def _missed(self) -> str:
+        """What is recorded next."""
+        assert self._entries is not None
+        entry = self._entries[self._at]
+        return "a timer that fires" if type(entry) is int else repr(cast(EventRecord, entry).address)
+
+    def _is_certain(self) -> bool:
+        """Whether all tasks of the code certainly wait for what is given here, and for each other."""
+        scope = self._scope
+        if self.is_foreign:
+            return False
+        tasks = {task for task, each in scope.live.stopper.tasks.items() if each.event is scope}
+        if scope.task is not None:
+            tasks.add(scope.task)
+        awaited = (getattr(task, "_fut_waiter", None) for task in tasks)
+        waits = {each for each in awaited if isinstance(each, Turn) and each.order is self}
+        return bool(tasks) and can_only_wait(tasks, waits)
+
+    def _release(self) -> bool:
+        """Give the earliest of the recorded outcomes that are asked for; a cancellation only where that is all."""
+        entries, missed = self._entries, self._missed()
+        assert entries is not None
+        asked = sorted(self._places[seq] for seq in self.parked)
+        records = [(at, cast(EventRecord, entries[at])) for at in asked]
+        for at, record in records:
+            is_stale = record.status is _CANCELLED and not self.parked[record.seq].is_wished
+            if is_stale and any(other.status is not _CANCELLED for _, other in records):
+                continue
+            turn = self.parked.pop(record.seq)
+            self._passed.update(each.seq for each in entries[self._at : at] if type(each) is EventRecord)
+            drift = None if at == self._at else f"{missed} was recorded before it, and is not called"
+            self._at = at
+            self._step()
+            if is_stale:
+                turn.give(Given(is_stale=True))
+            else:
+                self._let_go(turn, record, Given(drift))
+            return self._has_given()
+        return False
+
+    def _release_timers(self) -> bool:
+        """Let the timers go on that are not recorded."""
+        unarmed, self._unarmed = self._unarmed, []
+        for timer in unarmed:
+            if timer.callback is not None:
+                self._arm(timer)
+        if not self._late:
+            return False
+        self._fire(self._late.pop(0))
+        return self._has_given()
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._is_impatient = True
+        self.go_on()
