@@ -43,7 +43,7 @@ _LONGEST = 0.4
 
 
 def can_be_rehearsed(part: Part, *, may_be_cut: bool = False) -> bool:
-    """Whether a rehearsal goes the same way: where an agent was when it was cancelled from around it is not recorded."""
+    """Whether a rehearsal goes the same way: where an agent was when it was cancelled is not recorded."""
     match part:
         case ["nest" | "fail", inner]:
             return not may_be_cut and can_be_rehearsed(inner)

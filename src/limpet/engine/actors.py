@@ -41,7 +41,6 @@ Probe = Callable[..., object]
 
 Comparison = Callable[[Any, Any], object]
 """Given the recorded result and the one of executing again; true if the second counts as the first."""
-
 TOLERANCE = 1e-6
 """How far numbers of an approximate actor may be apart, unless it says so itself."""
 
@@ -394,10 +393,8 @@ class HandlerActor(Actor[[Any], Any]):
         if scope is None:
             require_scope_not_lost(self.name)
             return self._execute_outside((input, context, None), {})
-        args = (input, context, scope.live.facade)
-        call = Call(
-            self, scope.take(self.label) if self.key is None else scope.take_keyed(self.label), args, {}, (input,)
-        )
+        path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
+        call = Call(self, path, (input, context, scope.live.facade), {}, (input,))
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
         performed = perform_call(scope, call)

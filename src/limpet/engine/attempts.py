@@ -111,7 +111,8 @@ async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes
         return  # What encloses a wait goes on with it: nothing has become of it.
     is_late = scope.event.is_closed and not (scope.event.is_ended or live.is_stopping)
     is_late = is_late or (live.has_cut_off and scope.is_given_up)
-    if live.lease is not None and live.can_be_left and not is_late:
+    is_begun = call.start is not None or is_by_code
+    if live.lease is not None and live.can_be_left and is_begun and not is_late:
         start = call.start or Start(
             call.address, live.clock.now(), live.next_order(), call.actor.version, b"", encoded, attempt=call.attempt
         )

@@ -34,6 +34,8 @@ class Call:
     start: Start | None = None
     """The start of its attempt, once that began here."""
     attempt_began = 0.0
+    is_refused = False
+    """Whether its outcome came too late to be recorded."""
     is_settled = False
     """Whether what became of it here is handed to the writer."""
     durable: asyncio.Future[Any] | None = None

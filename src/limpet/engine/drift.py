@@ -5,13 +5,12 @@ The address decides all the same, unless drift was declared an error.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.engine.drift_stop import stop_for
 from limpet.engine.scope import Scope
+from limpet.engine.user_lines import warn_at_user
 from limpet.errors import Drift, DriftWarning
 from limpet.journal.drift import is_moved, no_longer_made, passed_over
 from limpet.journal.replay import INPUT_CHANGED, drift
@@ -114,12 +113,4 @@ def _tell(live: LiveState, call: Call, what: str, did: str, *, is_unsure: bool =
         )
     if live.on_drift is not OnDrift.IGNORE:
         message = f"State {live.state_id!r} {did} {call.address!r} although {what}."
-        warnings.warn(message, DriftWarning, stacklevel=_to_the_user())
-
-
-def _to_the_user() -> int:
-    """How many frames the user's code is above the caller of this."""
-    frame, level = sys._getframe(1), 1  # pyright: ignore[reportPrivateUsage]  # what `warnings` itself does
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame, level = frame.f_back, level + 1
-    return level
+        warn_at_user(message, DriftWarning)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import warnings
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +10,7 @@ from limpet.engine.notices import tell
 from limpet.engine.order import Order
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.turns import Turn, too_late
+from limpet.engine.user_lines import warn_at_user
 from limpet.errors import LateCallWarning
 
 if TYPE_CHECKING:
@@ -95,26 +94,12 @@ def require_open(scope: Scope, call: Call) -> None:
     """Raise UsageError, with a warning that names the line, where what encloses a call has ended before it."""
     if not scope.event.is_closed:
         return
+    if call.is_refused:
+        return
+    call.is_refused = True
     error = too_late(scope)
     message = (
         f"{call.address} in state {scope.live.state_id!r} ended after the actor that made the call: it is not recorded."
     )
-    file, line = _site()
-    if file:
-        warnings.warn_explicit(message, LateCallWarning, file, line)
-    else:
-        warnings.warn(message, LateCallWarning, stacklevel=2)
+    warn_at_user(message, LateCallWarning)
     raise error
-
-
-def _site() -> tuple[str, int]:
-    """The line of the user's that awaits the call, or has made a task of it."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # what `warnings` itself does
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "").partition(".")[0]
-        if name == "asyncio":
-            break
-        if name != "limpet":
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return getattr(asyncio.current_task(), "site", None) or ("", 0)

@@ -282,8 +282,7 @@ async def _execute(
             result = await (run_limited(child, call) if is_limited else run_handler(child, call))
             if live.is_stopping or live.has_cut_off:
                 _require_wanted(scope)
-            if scope.event.is_closed:
-                require_open(scope, call)
+            require_open(scope, call)
             if had_inside and call.attempt == 1:
                 check_ended(child, call)
             encoded_result, produced = None if actor.is_artifact else live.stored.encode_small(result), ()
@@ -292,13 +291,12 @@ async def _execute(
             results = await live.put_artifacts(produced) if produced else ()
             break
         except Exception as error:
-            if isinstance(error, LimpetError) and live.is_refusing(error):
+            if isinstance(error, LimpetError) and (call.is_refused or live.is_refusing(error)):
                 raise
             if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
                 # Whatever code makes of its cancellation, the call has not failed.
                 raise Stopped from error
-            if scope.event.is_closed:
-                require_open(scope, call)
+            require_open(scope, call)
             again = await try_again(scope, child, call, start, error, clock.elapsed() - began)
             if again is None:
                 await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
@@ -318,10 +316,16 @@ async def _execute(
     )
     if live.bus.is_heard:
         call.news = (_COMPLETED, {"execution_time": call.execution_time})
-    is_long = durable is None and at - live.turn_began > LONGEST_TURN_S
-    live.turn_began = at if is_long else live.turn_began
-    settle(scope, call, durable, pauses=is_long)
+    settle(scope, call, durable, pauses=durable is None and _is_long_turn(live, at))
     return result
+
+
+def _is_long_turn(live: LiveState, at: float) -> bool:
+    """Whether the event loop has had no turn for long; it is to get one then."""
+    if at - live.turn_began <= LONGEST_TURN_S:
+        return False
+    live.turn_began = at
+    return True
 
 
 async def _record_before(scope: Scope, call: Call, child: Scope) -> None:

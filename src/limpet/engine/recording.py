@@ -151,6 +151,9 @@ class Recording(Framing):
             seq = self.history.position + 1 if before is None else before.next_seq
             behind = seq - order
             is_settled = status is _COMPLETED or status is _FAILED
+            is_in_order = is_settled and not (details is not None and details.at_once)
+            if is_in_order and scope.event.order is not None and scope.event.order.next > 0:
+                details = msgspec.structs.replace(details or kept or Details(), before=scope.event.order.next)
             record = EventRecord(
                 *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
                 *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
@@ -164,7 +167,6 @@ class Recording(Framing):
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
             order = scope.event.order
-            is_in_order = is_settled and not (details is not None and details.at_once)
             make_turn = order.make_turn if order is not None and is_in_order and order.is_shared else None
             return self._write(self._append(bodies, update), make_turn)
 

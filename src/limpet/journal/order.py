@@ -40,11 +40,13 @@ class RecordedOrder:
         self._sort()
         latest, to_retry = self.history.latest, self.history.to_retry
         entries: list[Entry] = []
-        is_behind_retried = False
+        is_behind_retried = has_just_fired = False
         for record in self._inside.get(path, ()):
             if type(record) is TimerRecord:
                 if not is_behind_retried:
                     entries += record.numbers
+                has_just_fired = not is_behind_retried
+                continue
             elif type(record) is EventRecord:
                 if record.details is not None and record.details.at_once:
                     continue
@@ -56,9 +58,10 @@ class RecordedOrder:
                 elif is_newest and not is_behind_retried and not _is_said(record):
                     entries.append(record)
                 else:
-                    while entries and type(entries[-1]) is int:
+                    if has_just_fired:
                         entries.pop()  # It was a timer that cancelled it.
-        return entries
+            has_just_fired = False
+        return _in_their_places(_fired_last(entries))
 
     def _sort(self) -> None:
         records = self.history.records
@@ -97,3 +100,32 @@ class RecordedOrder:
 def _is_said(record: EventRecord) -> bool:
     """Whether a person or a probe has said what a record tells, rather than that it happened."""
     return record.details is not None and bool(record.details.settled)
+
+
+def _in_their_places(entries: list[Entry]) -> list[Entry]:
+    """The entries, with those that were given in the place of others before these."""
+    moved = [each for each in entries if type(each) is EventRecord and each.details is not None and each.details.before]
+    for record in moved:
+        assert record.details is not None
+        before = record.details.before
+        place = next((at for at, each in enumerate(entries) if type(each) is EventRecord and each.seq == before), None)
+        if place is not None:
+            entries.remove(record)
+            entries.insert(place, record)
+    return entries
+
+
+def _fired_last(entries: list[Entry]) -> list[Entry]:
+    """The entries without timers that fired again later, when the code went on from a failure before them."""
+    numbers = [each for each in entries if type(each) is int]
+    if len(numbers) == len(set(numbers)):
+        return entries
+    fired: set[int] = set()
+    kept: list[Entry] = []
+    for each in reversed(entries):
+        if type(each) is int:
+            if each in fired:
+                continue
+            fired.add(each)
+        kept.append(each)
+    return kept[::-1]

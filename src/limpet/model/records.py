@@ -59,6 +59,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Who said so."""
     usage: Usage | None = None
     """What a model call used."""
+    before: int = 0
+    """The number of the record in whose place the outcome was given: it is so on replay, too. 0: in its own."""
     at_once: bool = False
     """Of a value that code was given without awaiting it: it has no place in the order of results."""
     letter: str = ""
