@@ -247,7 +247,7 @@ def test_the_command_line_says_where_values_come_from(folder: Path) -> None:
     assert ["minimal", "pyproject.toml:2"] == rows["capture"]
     assert ["3.0", "LIMPET_TIMEOUT_S"] == rows["timeout_s"]
     assert ["memory://", "argument"] == rows["store"]
-    assert ["warn", "default"] == rows["on_drift"]
+    assert ["default", "default"] == rows["on_drift"]
     assert key not in done.stdout + done.stderr
     as_json = json.loads(limpet(folder, "config", "--json").stdout)
     assert {"value": "minimal", "origin": "pyproject.toml:2"} == as_json["settings"]["capture"]

@@ -46,7 +46,6 @@ TOLERANCE = 1e-6
 
 declared_once: WeakSet[Actor[..., Any]] = WeakSet()
 """The actors of this process that are declared ``once``."""
-
 with_undo: WeakValueDictionary[tuple[str, EventType, str], Actor[..., Any]] = WeakValueDictionary()
 """The actors of this process that something undoes, by name and kind, and the name of what undoes them."""
 
@@ -201,7 +200,8 @@ class Actor(Generic[P, R]):
         scope = scope_of_thread(self)
         if scope is None and self.is_plain:
             return self.function(*args, **kwargs)
-        return wait_for(self(*args, **kwargs), None if scope is None else loop_of(scope))
+        loop = None if scope is None else loop_of(scope)  # Before the call is made: a stopped run makes none.
+        return wait_for(self(*args, **kwargs), loop)
 
     def options(
         self,

@@ -47,7 +47,7 @@ class RecordedOrder:
                     entries += record.numbers
                 has_just_fired = not is_behind_retried
                 continue
-            elif type(record) is EventRecord:
+            if type(record) is EventRecord:
                 if record.details is not None and record.details.at_once:
                     continue
                 is_newest, is_retried = latest.get(record.address) is record, record.address in to_retry

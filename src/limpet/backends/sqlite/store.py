@@ -100,7 +100,7 @@ class SQLiteStateBackend(StateBackend):
                 answers = self._appender.append(appends)
             except BaseException as error:
                 database.give_up(error)
-            if now > database.confirm_at_s or len(appends) > 1 or appends[0].update is not None:
+            if now > database.confirm_at_s or len(appends) != 1 or appends[0].update is not None:
                 database.confirm()
             return answers
 
