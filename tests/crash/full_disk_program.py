@@ -66,7 +66,8 @@ async def told(call: Any, name: str) -> Any:
     """Await a call, and note what the program is told of it."""
     try:
         result = await call
-    except LimpetError:
+    except (LimpetError, asyncio.CancelledError):
+        # A run whose store has failed is stopped: its code is cancelled, and whoever awaits it is told why.
         refused.add(name)
         raise
     except LookupError:
