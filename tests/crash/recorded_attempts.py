@@ -56,6 +56,16 @@ def allowed(whole: Attempts, before: Recorded, after: Recorded) -> Attempts:
     return whole - before.outcomes + (after.cut_off - before.cut_off)
 
 
+def require_made(executed: Attempts, whole: Attempts, before: Recorded, after: Recorded) -> None:
+    """See to it that a process which came to the end made each attempt that it had to, exactly once.
+
+    What its code cancels before it could begin again is recorded as cut off, and was not executed.
+    """
+    may_be_executed = allowed(whole, before, after)
+    assert executed <= may_be_executed
+    assert may_be_executed - executed <= after.cut_off - before.cut_off
+
+
 def lives(history: HistorySet) -> dict[str, list[tuple[ExecutionStatus, int]]]:
     """By address: every step of every attempt, in order, but for those that were cut off."""
     found: dict[str, list[tuple[ExecutionStatus, int]]] = {}

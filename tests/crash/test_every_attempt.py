@@ -19,6 +19,7 @@ from crash.recorded_attempts import (
     allowed,
     history_of,
     recorded,
+    require_made,
     require_whole,
     run_undisturbed,
 )
@@ -104,7 +105,7 @@ def resumed(client: Limpet, undisturbed: Undisturbed) -> Any:
     before, so_far = recorded(history_of(client)), executions.copy()
     assert before.outcomes <= so_far
     result = run(client)
-    assert allowed(undisturbed.attempts, before, recorded(history_of(client))) == executions - so_far
+    require_made(executions - so_far, undisturbed.attempts, before, recorded(history_of(client)))
     return result
 
 

@@ -22,6 +22,7 @@ from crash.recorded_attempts import (
     allowed,
     history_of,
     recorded,
+    require_made,
     require_whole,
     run_undisturbed,
 )
@@ -149,7 +150,7 @@ def interrupted(
     assert executions <= allowed(undisturbed.attempts, Recorded(Counter(), Counter()), after) + in_flight(crashing)
     so_far = executions.copy()
     assert undisturbed.result == resumed(open_store(), way)
-    assert allowed(undisturbed.attempts, after, recorded(history_of(survivor))) == executions - so_far
+    require_made(executions - so_far, undisturbed.attempts, after, recorded(history_of(survivor)))
     require_whole(survivor, undisturbed)
     header = survivor.show("swept").header
     assert (StateStatus.COMPLETED, {}) == (header.status, header.metadata.stopped)
