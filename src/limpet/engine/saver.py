@@ -153,6 +153,8 @@ class Saver:
         waits for its store has no end of it, but where it is about to be left (``is_leaving``).
         """
         with self._lock:
+            if self._broken is not None:
+                raise self._broken
             self._tickets += 1
             ticket = self._tickets
             self._next = append if self._next is None else merged(self._next, append)
