@@ -64,6 +64,7 @@ class Order(Stalls):
         "is_foreign",
         "making",
         "next",
+        "overdue",
         "parked",
         "queue",
         "ready",
@@ -87,6 +88,8 @@ class Order(Stalls):
         """The outcomes that were passed over, since the code did not ask for them in their place."""
         self.parked: dict[int, Turn] = {}
         """By the number of their records: calls whose recorded outcomes are not next."""
+        self.overdue: list[Turn] = []
+        """Calls that are recorded as cancelled, and were passed over, since the code did not cancel them by then."""
         self.deferred: list[Turn] = []
         """Calls without a recorded outcome, which begin when all that is recorded is given."""
         self.queue: deque[Turn | Timer] = deque()
@@ -215,7 +218,7 @@ class Order(Stalls):
             self.next = record.seq + 1
         else:
             self._step()
-        if self.parked or self.timers or self.deferred or self.queue:
+        if self.parked or self.overdue or self.timers or self.deferred or self.queue:
             self.wake()
 
     @property
@@ -301,6 +304,8 @@ class Order(Stalls):
         if turn.record is not None and self.parked.get(turn.record.seq) is turn:
             del self.parked[turn.record.seq]
             self._pass(turn.record)
+        elif turn in self.overdue:
+            self.overdue.remove(turn)
         elif turn in self.deferred:
             self.deferred.remove(turn)
         elif turn in self.queue:
@@ -340,17 +345,21 @@ class Order(Stalls):
         assert entries is not None
         if self._at >= len(entries):
             self.next = 0
-            if self._unarmed or self.deferred or self._late or self.queue:
+            if self._unarmed or self.overdue or self.deferred or self._late or self.queue:
                 self.wake()
             return
         entry = entries[self._at]
         self.next = -1 if type(entry) is int else cast(EventRecord, entry).seq
 
     def _is_anything_due(self) -> bool:
-        return bool(self.parked or self.deferred or self.queue or self._late)
+        return bool(self.parked or self.overdue or self.deferred or self.queue or self._late)
 
     def _turn(self) -> bool:
         """Give what comes next; False where nothing can be given now."""
+        if self.overdue and (wished := next((turn for turn in self.overdue if turn.is_wished), None)) is not None:
+            self.overdue.remove(wished)
+            wished.cut_off()
+            return self._has_given()
         if self.next and (self._is_anything_due() or self._unarmed or self.timers):
             if self._entries is None:
                 self._look_up()
@@ -395,6 +404,8 @@ class Order(Stalls):
         return True
 
     def _give_live(self) -> bool:
+        if self.overdue:
+            return self._release_overdue()
         if self.deferred:
             self._begin_deferred(IN_ORDER)
             return True
@@ -436,9 +447,14 @@ class Order(Stalls):
             return
         self.is_closed = True
         self.next, self._entries, self._at = 0, [], 0
-        left = [*self.parked.values(), *self.deferred, *(turn for turn in self.queue if isinstance(turn, Turn))]
-        self.parked.clear()
-        self.deferred.clear()
+        left = [
+            *self.parked.values(),
+            *self.overdue,
+            *self.deferred,
+            *(turn for turn in self.queue if isinstance(turn, Turn)),
+        ]
+        for waiting in (self.parked, self.overdue, self.deferred):
+            waiting.clear()
         self.queue = deque(timer for timer in self.queue if isinstance(timer, Timer))
         for turn in left:
             if not turn.done():

@@ -28,6 +28,7 @@ class Stalls(Timers):
 
     parked: dict[int, Turn]
     deferred: list[Turn]
+    overdue: list[Turn]
     is_foreign: bool
     _entries: list[Entry] | None
     _places: dict[int, int]
@@ -67,7 +68,9 @@ class Stalls(Timers):
         if self.deferred:
             self._begin_deferred(Given(self.place_taken()))
             return self._has_given()
-        return (self._give_head() and self._has_given()) or self._release() or self._release_timers()
+        if self._give_head() and self._has_given():
+            return True
+        return self._release() or self._release_overdue() or self._release_timers()
 
     def place_taken(self) -> str | None:
         """What is recorded in the place of a call that is not, if anything is."""
@@ -102,16 +105,34 @@ class Stalls(Timers):
             if is_stale and any(other.status is not _CANCELLED for _, other in records):
                 continue
             turn = self.parked.pop(record.seq)
-            self._passed.update(each.seq for each in entries[self._at : at] if type(each) is EventRecord)
+            for each in entries[self._at : at]:
+                if type(each) is EventRecord:
+                    self._pass_over(each.seq)
             drift = None if at == self._at else f"{missed} was recorded before it, and is not called"
             self._at = at
             self._step()
             if is_stale:
-                turn.give(Given(is_stale=True))
+                turn.give()
             else:
                 self._let_go(turn, record, Given(drift))
             return self._has_given()
         return False
+
+    def _pass_over(self, seq: int) -> None:
+        """Take note that a recorded outcome was not given in its place."""
+        turn = self.parked.pop(seq, None)
+        if turn is None:
+            self._passed.add(seq)
+        else:
+            self.overdue.append(turn)
+
+    def _release_overdue(self) -> bool:
+        """Execute again the first of the calls that the code has not cancelled in their recorded place."""
+        if not self.overdue:
+            return False
+        turn = self.overdue.pop(0)
+        turn.give()
+        return self._has_given()
 
     def _release_timers(self) -> bool:
         """Let the timers go on that are not recorded."""

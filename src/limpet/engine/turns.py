@@ -22,8 +22,6 @@ class Given(msgspec.Struct, frozen=True):
 
     drift: str | None = None
     """What could not be kept of the recorded order."""
-    is_stale: bool = False
-    """Whether a recorded cancellation was not repeated: the call is executed again."""
 
 
 IN_ORDER = Given()

@@ -372,7 +372,35 @@ def test_whoever_stands_outside_cancels_at_once() -> None:
 def test_a_cancellation_that_the_code_does_not_repeat_lets_the_call_be_executed() -> None:
     async def main() -> None:
         with Inside(CUT_NORTH) as inside:
-            assert Given(is_stale=True) == await inside.task(inside.ask(CUT_NORTH))
+            assert IN_ORDER is await inside.task(inside.ask(CUT_NORTH))
+
+    run(main)
+
+
+def test_a_call_that_the_code_has_not_cancelled_yet_goes_on_behind_what_is_recorded() -> None:
+    async def main() -> None:
+        with Inside(CUT_NORTH, SOUTH) as inside:
+            await asyncio.wait([inside.task(inside.ask(CUT_NORTH)), inside.task(inside.ask(SOUTH))])
+            assert ["south", "north"] == inside.log
+            assert not inside.order.is_replaying
+
+    run(main)
+
+
+def test_a_cancellation_that_comes_late_is_repeated_all_the_same() -> None:
+    async def main() -> None:
+        with Inside(CUT_NORTH, SOUTH, outcome(5, "west")) as inside:
+            asking = inside.task(inside.ask(CUT_NORTH))
+
+            async def gives_up() -> None:
+                await inside.ask(SOUTH)
+                asking.cancel("too late")
+                await inside.ask(outcome(5, "west"))
+
+            await asyncio.wait([asking, inside.task(gives_up())])
+            assert ["south", "west"] == inside.log
+            with pytest.raises(asyncio.CancelledError, match="too late"):
+                await asking
 
     run(main)
 
