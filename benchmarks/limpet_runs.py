@@ -16,6 +16,8 @@ from limpet import CheckpointPolicy, Limpet, SQLiteStateBackend, agent, tool
 
 Synchronous = Literal["full", "normal"]
 
+WIDTH = 100
+
 executed = 0
 at_event: dict[int, Callable[[], None]] = {}
 """What a run does between two events, by the number of events before it."""
@@ -38,6 +40,19 @@ async def many(events: int) -> int:
     if events in at_event:
         at_event[events]()
     return events
+
+
+@agent
+async def many_wide(events: int) -> int:
+    """The same, a hundred at once."""
+    for first in range(0, events, WIDTH):
+        await asyncio.gather(*(step(number % 100) for number in range(first, min(first + WIDTH, events))))
+    if events in at_event:
+        at_event[events]()
+    return events
+
+
+AGENTS = {"single": many, "wide": many_wide}
 
 
 def _open(synchronous: str, path: str = "runs.db") -> Limpet:
@@ -79,13 +94,27 @@ def together(synchronous: str, runs: str, events: str) -> trials.Answer:
     return {"rate": int(runs) * count / asyncio.run(run())}
 
 
-def begin(path: str, events: str) -> None:
+def wide(synchronous: str, events: str) -> trials.Answer:
+    """One run of so many events, a hundred at once: its rate."""
+    client = _open(synchronous)
+    client.run_sync(many_wide, WIDTH, state_id="warm")
+    count = int(events)
+
+    async def run() -> float:
+        began = perf_counter()
+        await client.run(many_wide, count, state_id="timed")
+        return perf_counter() - began
+
+    return {"rate": count / asyncio.run(run())}
+
+
+def begin(form: str, path: str, events: str) -> None:
     """A run that is killed when all its events are recorded and it has yet to return."""
     at_event[int(events)] = lambda: os.kill(os.getpid(), signal.SIGKILL)
-    _open("normal", path).run_sync(many, int(events), state_id="killed")
+    _open("normal", path).run_sync(AGENTS[form], int(events), state_id="killed")
 
 
-def go_on(path: str, events: str) -> trials.Answer:
+def go_on(path: str, form: str, events: str) -> trials.Answer:
     """Take the killed run up again: the rate over the whole of ``client.run``, from the claim to the last commit."""
     client = _open("full", path)
     client.run_sync(many, 50, state_id="warm")
@@ -93,7 +122,7 @@ def go_on(path: str, events: str) -> trials.Answer:
 
     async def run() -> float:
         began = perf_counter()
-        await client.run(many, count, state_id="killed")
+        await client.run(AGENTS[form], count, state_id="killed")
         return perf_counter() - began
 
     seconds = asyncio.run(run())
@@ -135,6 +164,7 @@ if __name__ == "__main__":
             "one": one,
             "one_by_policy": one_by_policy,
             "together": together,
+            "wide": wide,
             "begin": begin,
             "go_on": go_on,
             "growth": growth,

@@ -1,7 +1,8 @@
 """Taking up an unfinished run whose events are all recorded, against DBOS recovering such a workflow.
 
 Both were killed with SIGKILL before they could return. Ours is timed as a whole, with the claim, the reading of the
-journal and the last commit; of theirs only the part from the first recorded step to the last.
+journal and the last commit; of theirs only the part from the first recorded step to the last. Ours goes on twice: with
+one call after the other as theirs, and with a hundred at once, whose results are handed over in the recorded order.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ STEPS = 1000
 def measure() -> list[Finding]:
     with tempfile.TemporaryDirectory(prefix="bench-killed-") as folder:
         stores = {
-            "ours": _killed(folder, ("limpet_runs", "begin"), EVENTS),
+            "single": _killed(folder, ("limpet_runs", "begin", "single"), EVENTS),
+            "wide": _killed(folder, ("limpet_runs", "begin", "wide"), EVENTS),
             "plain": _killed(folder, ("peer_dbos", "begin", "plain"), STEPS),
             "async": _killed(folder, ("peer_dbos", "begin", "async"), STEPS),
         }
         answers = trials.take_turns(
             ROUNDS,
             {
-                "ours": ("limpet_runs", "go_on", str(EVENTS)),
+                "single": ("limpet_runs", "go_on", "single", str(EVENTS)),
+                "wide": ("limpet_runs", "go_on", "wide", str(EVENTS)),
                 "plain": ("peer_dbos", "go_on", str(STEPS)),
                 "async": ("peer_dbos", "go_on", str(STEPS)),
             },
@@ -37,7 +40,10 @@ def measure() -> list[Finding]:
         )
     rates = {name: [answer["rate"] for answer in given] for name, given in answers.items()}
     peer = [max(pair) for pair in zip(rates["plain"], rates["async"], strict=True)]
-    return [at_least("replay / DBOS", 80, rates["ours"], peer, f"{rate(rates['ours'])} to {rate(peer)}")]
+    return [
+        at_least(title, bar, rates[ours], peer, f"{rate(rates[ours])} to {rate(peer)}")
+        for title, bar, ours in (("replay / DBOS", 80, "single"), ("replay 100 wide / DBOS", 12, "wide"))
+    ]
 
 
 def _killed(folder: str, contender: trials.Contender, events: int) -> Path:

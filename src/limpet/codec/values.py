@@ -89,7 +89,7 @@ def encode(value: object, place: str = "value") -> bytes:
 def try_encode(value: object) -> bytes | None:
     """The bytes of a value by the short way; None where it needs a longer one, or cannot be stored."""
     try:
-        return _packb(_lower(value), lower_big_int, OPTIONS)
+        return _packb(value if _type_of(value) in _SCALARS else _lower(value), lower_big_int, OPTIONS)
     except _FAILURES:
         return None
 

@@ -22,6 +22,7 @@ from limpet.codec.secrets import MissingSecret, secret_parameters, texts_of
 from limpet.engine.call import Call
 from limpet.engine.perform import perform, perform_call, perform_keyed
 from limpet.engine.scope import current_scope
+from limpet.engine.signatures import is_async, name_of_kind, only_named, positional_names
 from limpet.engine.threads import loop_of, run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread
@@ -190,9 +191,13 @@ class Actor(Generic[P, R]):
             require_scope_not_lost(self.name)
             return self._execute_outside(args, kwargs)
         path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
+        address = path + self.suffix
         if scope.live.rehearsal is not None:
-            scope.live.rehearsal.note_site(path + self.suffix)
-        call = perform(scope, self, path, args, kwargs)
+            scope.live.rehearsal.note_site(address)
+        if address in scope.live.history.latest:
+            call = perform(scope, self, path, address, args, kwargs)
+        else:
+            call = perform_call(scope, Call(self, path, args, kwargs, args, address))
         return call if self.key is None else perform_keyed(scope, self.label, call)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -301,10 +306,10 @@ class FunctionActor(Actor[P, R]):
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
-        self._positional = _positional_names(function)
-        self._rest = _name_of(inspect.Parameter.VAR_POSITIONAL, function)
-        self._rest_named = _name_of(inspect.Parameter.VAR_KEYWORD, function)
-        self.only_named = _only_named(function)
+        self._positional = positional_names(function)
+        self._rest = name_of_kind(inspect.Parameter.VAR_POSITIONAL, function)
+        self._rest_named = name_of_kind(inspect.Parameter.VAR_KEYWORD, function)
+        self.only_named = only_named(function)
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -453,32 +458,6 @@ def _require_known(options: Mapping[str, object]) -> None:
         raise UsageError(
             f"{', '.join(unknown)} is no option of an actor.", f"The options are {', '.join(Options.__annotations__)}."
         )
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-def _positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    parameters = inspect.signature(function).parameters.values()
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
-
-
-def _name_of(kind: object, function: Callable[..., Any]) -> str:
-    """What the parameter of such a kind is called, ``args`` of ``*args`` for one; empty where there is none."""
-    parameters = inspect.signature(function).parameters.values()
-    return next((parameter.name for parameter in parameters if parameter.kind is kind), "")
-
-
-def _only_named(function: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(
-        parameter.name
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.default is inspect.Parameter.empty
-    )
 
 
 def reference_of(module: str, qualified_name: str) -> str | None:

@@ -17,7 +17,7 @@ from contextvars import Context, copy_context
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from limpet.engine.completion import Listed, Lists, name_of
+from limpet.engine.completion import Listed, Lists, name_of, who_makes
 from limpet.engine.live import LiveState
 from limpet.engine.loops import Hooks
 from limpet.engine.order import Order
@@ -79,7 +79,8 @@ class _Factory:
                 asyncio.Task(coro, loop=loop, **options) if self.before is None else self.before(loop, coro, **options)
             )
         is_call = _is_call(coro)
-        listed = self._lists.find(coro, scope)
+        maker, user = who_makes(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the only way to know
+        listed = None if maker is None else self._lists.find(maker, coro, scope)
         if not scope.event.is_closed and not is_call and coro is not self.main:
             scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
             context = copy_context() if context is None else context.copy()
@@ -87,8 +88,8 @@ class _Factory:
         if context is not None:
             options["context"] = context
         order = self.hooks.order_of(scope)
-        if is_call:
-            options["site"] = _site()
+        if is_call and user is not None:
+            options["site"] = user.f_code.co_filename, user.f_lineno
         task = self._make(loop, coro, order, listed, options)
         if scope.live.hooks is self.hooks:
             _keep_track(task, scope, order, self.hooks.context)
@@ -122,14 +123,6 @@ class _Factory:
         if listed is not None:
             listed.begin_in_order(order)
         return task
-
-
-def _site() -> tuple[str, int] | None:
-    """The line of the user's that is making a task of a single call."""
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # what `warnings` itself does
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("asyncio", "limpet"):
-        frame = frame.f_back
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def _is_call(coro: AnyCoroutine) -> bool:

@@ -35,6 +35,8 @@ class EventBus:
     def __init__(self) -> None:
         self._called: dict[str, Callable[[EventNotice], object]] = {}
         self._tasks: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Queue[EventNotice], asyncio.Task[None]]] = {}
+        self.is_heard = False
+        """Whether anybody listens; nothing is made or sent where nobody does."""
         self._notices: queue.SimpleQueue[EventNotice | threading.Event] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._has_thread = False
@@ -50,11 +52,10 @@ class EventBus:
         self._notices = queue.SimpleQueue()
         self._has_thread = False
         self._tasks = {}
+        self._note_subscribers()
 
-    @property
-    def is_heard(self) -> bool:
-        """Whether anybody listens; nothing is made or sent where nobody does."""
-        return bool(self._called or self._tasks)
+    def _note_subscribers(self) -> None:
+        self.is_heard = bool(self._called or self._tasks)
 
     def subscribe(self, handler: Handler, name: str | None = None) -> str:
         """Call ``handler`` with each notice from now on; gives the name to unsubscribe by. A name taken is replaced.
@@ -73,6 +74,7 @@ class EventBus:
             self._tasks[name] = (asyncio.get_running_loop(), notices, task)
         else:
             self._called[name] = handler
+        self._note_subscribers()
         return name
 
     def unsubscribe(self, subscriber: str | Handler) -> None:
@@ -84,6 +86,7 @@ class EventBus:
             loop, _, task = self._tasks.pop(subscriber)
             if not loop.is_closed():
                 loop.call_soon_threadsafe(task.cancel)
+        self._note_subscribers()
 
     async def stream(self) -> AsyncIterator[EventNotice]:
         """The notices from now on, as they come, until the loop over them is left."""
@@ -93,11 +96,13 @@ class EventBus:
             name = f"stream-{self._numbered}"
         task = asyncio.create_task(asyncio.sleep(0))
         self._tasks[name] = (asyncio.get_running_loop(), notices, task)
+        self._note_subscribers()
         try:
             while True:
                 yield await notices.get()
         finally:
             self._tasks.pop(name, None)
+            self._note_subscribers()
 
     def publish(self, notice: EventNotice) -> None:
         """Hand a notice over to the subscribers. Returns at once and never raises."""

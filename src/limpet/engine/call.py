@@ -50,10 +50,11 @@ class Call:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         inputs: tuple[Any, ...],
+        address: str | None = None,
     ) -> None:
         self.actor = actor
         self.path = path
-        self.address = path + actor.suffix
+        self.address = address or path + actor.suffix
         self.args = args
         self.kwargs = kwargs
         self.inputs = inputs

@@ -7,9 +7,9 @@ is refused.
 from __future__ import annotations
 
 import asyncio
-import sys
+import inspect
 from collections.abc import Callable, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 _FRAMES = 7
 """So many frames at most stand between a task factory and ``as_completed``."""
 
-_CODES: set[CodeType] = {asyncio.as_completed.__code__}
+_FUNCTION = asyncio.as_completed.__code__
 _iterator: Any = getattr(asyncio.tasks, "_AsCompletedIterator", None)
-if _iterator is not None:  # From Python 3.13 on.
-    _CODES.add(_iterator.__init__.__code__)
+_ITERATOR: CodeType | None = None if _iterator is None else _iterator.__init__.__code__
+"""The same from Python 3.13 on."""
+
+_AWAITS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_ours: dict[str, bool] = {}
+"""By the name of a file: whether the code in it is asyncio's, or that of this package."""
 
 
 class Listed:
@@ -58,6 +62,27 @@ def _task_of(ready: Any) -> Any:
     return ready.callback.__self__
 
 
+def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
+    """Who makes a task, seen from its factory: the call of ``as_completed``, if one does, and the code of the user."""
+    user: FrameType | None = None
+    for _ in range(_FRAMES):
+        if frame is None:
+            break
+        code = frame.f_code
+        if code is _FUNCTION or code is _ITERATOR:
+            return frame, user
+        is_ours = _ours.get(code.co_filename)
+        if is_ours is None:
+            name = frame.f_globals.get("__name__", "").partition(".")[0]
+            is_ours = _ours[code.co_filename] = name in ("asyncio", "limpet")
+        if not is_ours and user is None:
+            user = frame
+        if code.co_flags & _AWAITS and user is not None:
+            break  # What has called this is none of those who make the task.
+        frame = frame.f_back
+    return None, user
+
+
 class Lists:
     """The lists that are being made tasks of, by their coroutines."""
 
@@ -65,21 +90,12 @@ class Lists:
         self._is_call = is_call
         self._lists: WeakKeyDictionary[Any, Listed] = WeakKeyDictionary()
 
-    def find(self, coro: Any, scope: Scope) -> Listed | None:
-        """The list that a coroutine stands in, where ``as_completed`` makes a task of it.
+    def find(self, maker: FrameType, coro: Any, scope: Scope) -> Listed:
+        """The list that a coroutine stands in, of which this call of ``as_completed`` makes a task.
 
         Raises UsageError where it was given something else.
         """
-        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the only way to know who makes a task
-        for _ in range(_FRAMES):
-            if frame.f_code in _CODES:
-                return self._listed(frame.f_locals, coro, scope)
-            if frame.f_back is None:
-                break
-            frame = frame.f_back
-        return None
-
-    def _listed(self, values: dict[str, Any], coro: Any, scope: Scope) -> Listed:
+        values = maker.f_locals
         known = self._lists.pop(coro, None)
         if known is not None:
             return known

@@ -137,7 +137,8 @@ class LiveState(FurtherRecording):
         """The task that awaits the run; None in the explicit form."""
         self.hooks: Hooks | None = None
         """The loop of the run, as its code sees it."""
-        self._cancelling: int = 0
+        self.cancelling: int = 0
+        """How often that task had been cancelled when that was last looked at."""
         self.is_left: bool = False
         """Whether whoever awaits the run has cancelled it: what is cancelled from then on is not the code's doing."""
         self._recorded_order: RecordedOrder | None = None
@@ -240,9 +241,8 @@ class LiveState(FurtherRecording):
         """Look who cancels the task of the run: its own code, if it happens during one of its callbacks."""
         assert self.root is not None
         cancelling = self.root.cancelling()
-        if cancelling != self._cancelling:
-            self.is_left = self.is_left or (before and cancelling > self._cancelling)
-            self._cancelling = cancelling
+        self.is_left = self.is_left or (before and cancelling > self.cancelling)
+        self.cancelling = cancelling
 
     def give_address_back(self, path: str) -> None:
         """Nothing was decided on a call at the top, as the state is held elsewhere: made again, it is the same one."""

@@ -154,17 +154,21 @@ class Order(Stalls):
         self._is_scheduled = False
         if self._is_pumping:
             return
-        ready, left, live, hooks = self.ready, STEPS, self._scope.live, self.hooks
+        ready, live, hooks = self.ready, self._scope.live, self.hooks
+        steps, left = self._steps, STEPS
+        cancelling = None if live.root is None else live.root.cancelling
         self._is_pumping = hooks.is_in_step = True
         try:
+            if cancelling is not None and cancelling() != live.cancelling:
+                live.note_cancelling(before=True)
             while True:
                 while ready:
                     if not left:
                         return
                     left -= 1
-                    self._steps += 1
-                    if self._steps > BUSY_STEPS + 10 * self.tasks and self._is_anything_due():
-                        self._steps = 0
+                    steps += 1
+                    if steps > BUSY_STEPS and steps > BUSY_STEPS + 10 * self.tasks and self._is_anything_due():
+                        steps = 0
                         self._turn()
                     item = ready.popleft()
                     callback = item.callback
@@ -172,20 +176,19 @@ class Order(Stalls):
                         continue
                     item.callback = None
                     hooks.frozen = None
-                    if live.root is not None:
-                        live.note_cancelling(before=True)
                     try:
                         item.context.run(callback, *item.args)
                     except (SystemExit, KeyboardInterrupt):
                         raise
                     except BaseException as error:
                         hooks.report(error, item)
-                    if live.root is not None:
+                    if cancelling is not None and cancelling() != live.cancelling:
                         live.note_cancelling(before=False)
-                self._steps = 0
+                steps = 0
                 if not self._turn():
                     return
         finally:
+            self._steps = steps
             self._is_pumping = hooks.is_in_step = False
             hooks.frozen = None
             if ready:
@@ -256,13 +259,19 @@ class Order(Stalls):
     @property
     def is_shared(self) -> bool:
         """Whether more goes on in the code than the one call that is executed."""
-        return bool(self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.next)
+        if self.next and not (self.alive or self.timers or self.queue or self.ready):
+            return self.is_foreign or self.making > 0 or self.is_replaying
+        return bool(self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making)
 
     def make_turn(self) -> Turn:
         """The place in the order of an outcome that is about to be written."""
         turn = Turn(self, None)
         self.queue.append(turn)
         return turn
+
+    def turn_if_shared(self) -> Turn | None:
+        """The same, where the code has more than one thing to do."""
+        return self.make_turn() if self.is_shared else None
 
     def enqueue(self, durable: asyncio.Future[None] | None, *, pauses: bool = False) -> asyncio.Future[Any] | None:
         """What is to be awaited before an outcome is given that was handed to the writer: its turn, where the code has

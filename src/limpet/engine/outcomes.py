@@ -50,25 +50,22 @@ def settle(
     """
     call.is_settled = True
     order = scope.event.order
-    if order is not None:
-        call.durable = order.enqueue(durable, pauses=pauses)
+    if order is None:
+        call.durable = _moment() if pauses else durable
+    elif durable is None:
+        if pauses or order.is_shared:
+            call.durable = order.enqueue(None, pauses=pauses)
     else:
-        call.durable = _moment() if durable is None and pauses else durable
+        # The writer asks the order which future to make; what saves by a policy has futures of its own.
+        call.durable = durable if scope.live.saver is None else order.enqueue(durable)
 
 
 async def give(scope: Scope, call: Call) -> None:
     """Let an outcome be given: it is durable, all before it were given, and the code can do nothing else."""
     durable, live = call.durable, scope.live
     call.durable = None
-    if isinstance(durable, Turn):
-        token = current_scope.set(scope)
-        try:
-            await durable.order.wait(durable)
-        finally:
-            try:  # noqa: SIM105 - suppress() costs more
-                current_scope.reset(token)
-            except ValueError:
-                pass  # The coroutine is being closed from outside its context.
+    if type(durable) is Turn:
+        await in_scope(scope, durable.order.wait(durable))
     elif durable is not None:
         await durable
     if call.news is not None and live.bus.is_heard:
@@ -90,10 +87,8 @@ def _end_moment(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def require_open(scope: Scope, call: Call) -> None:
-    """Raise UsageError, with a warning that names the line, where what encloses a call has ended before it."""
-    if not scope.event.is_closed:
-        return
+def refuse_late(scope: Scope, call: Call) -> None:
+    """Raise UsageError, with a warning that names the line: what encloses the call has ended before it."""
     if call.is_refused:
         return
     call.is_refused = True

@@ -31,13 +31,13 @@ from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import newest_record, require_lease, take_lease
 from limpet.engine.order import Order
-from limpet.engine.outcomes import give, in_scope, order_in, require_open, settle
+from limpet.engine.outcomes import give, in_scope, order_in, refuse_late, settle
 from limpet.engine.rehearse import rehearse_agent
-from limpet.engine.scope import Scope, Start, current_scope
+from limpet.engine.scope import Scope, Start, current_scope, new_start
 from limpet.engine.stopping import Stopped
 from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
-from limpet.engine.turns import IN_ORDER, Given
+from limpet.engine.turns import IN_ORDER, Given, Turn
 from limpet.engine.unconfirmed import confirmed
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
@@ -57,7 +57,7 @@ LONGEST_TURN_S = 0.002
 
 
 async def perform(
-    scope: Scope, actor: Actor[..., Any], path: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    scope: Scope, actor: Actor[..., Any], path: str, address: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Give the result of a call, recorded or new; raise what it failed of.
 
@@ -65,7 +65,7 @@ async def perform(
     thousand. It is given here, by the shortest way; everything else takes the long one.
     """
     live = scope.live
-    record = live.history.latest.get(path + actor.suffix)
+    record = live.history.latest.get(address)
     if (
         record is not None
         and record.status is _COMPLETED
@@ -90,7 +90,7 @@ async def perform(
                 if record.details is not None:
                     live.saved.note(record.details)
             return values.decode(record.result)
-    return await perform_call(scope, Call(actor, path, args, kwargs, args))
+    return await perform_call(scope, Call(actor, path, args, kwargs, args, address))
 
 
 async def perform_keyed(scope: Scope, label: str, call: Coroutine[Any, Any, Any]) -> Any:
@@ -103,7 +103,7 @@ async def perform_keyed(scope: Scope, label: str, call: Coroutine[Any, Any, Any]
 
 async def perform_call(scope: Scope, call: Call) -> Any:
     """As ``perform``, for a call that is to tell what became of it."""
-    live = scope.live
+    live, actor, address = scope.live, call.actor, call.address
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
         if (order := order_in(scope)) is not None:
             order.is_foreign = True
@@ -115,16 +115,17 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             raise Stopped
         if live.is_stopping:
             await live.stopper.meet(scope)
-        given = call.actor.input_of(call.inputs, call.kwargs)
+        given = actor.input_of(call.inputs, call.kwargs)
         encoded, pending = live.stored.encode_small(given), ()
         if encoded is None or SECRET_MARK in encoded:
             encoded, pending = await _encode_input(live, call, given)
-        if call.address == live.resume_from_address:
+        if address == live.resume_from_address:
             live.resume_from_address = None
-        record = live.history.latest.get(call.address)
+        record = live.history.latest.get(address)
         if live.lease is None:
             record = newest_record(live, call, record)
-        order, drift = scope.event.order or order_in(scope), None
+        event, drift = scope.event, None
+        order = event.order or order_in(scope)
         if (
             record is not None
             or live.mode is not ReplayMode.NORMAL
@@ -136,7 +137,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             drift = found.drift
         if record is not None:
             note_entered(scope, record)
-        execute = perform_wait if call.actor.is_wait else _execute
+        execute = perform_wait if actor.is_wait else _execute
         live.under_way += 1
         if order is not None:
             order.executing += 1
@@ -149,7 +150,10 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         finally:
             if order is not None:
                 order.executing -= 1
-            if call.durable is not None or call.news is not None:
+            if call.news is None and type(call.durable) is not Turn:
+                if call.durable is not None:
+                    await call.durable
+            else:
                 await give(scope, call)
             live.under_way -= 1
             if live.is_stopping:
@@ -159,7 +163,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             raise Stopped from error  # Whoever awaits the run is told why; its own code must not catch that.
         raise
     finally:
-        note_given(scope, live.history.latest.get(call.address))
+        if (newest := live.history.latest.get(address)) is not None:
+            note_given(scope, newest)
         try:  # noqa: SIM105 - suppress() costs more
             current_scope.reset(token)
         except ValueError:
@@ -282,7 +287,8 @@ async def _execute(
             result = await (run_limited(child, call) if is_limited else run_handler(child, call))
             if live.is_stopping or live.has_cut_off:
                 _require_wanted(scope)
-            require_open(scope, call)
+            if scope.event.is_closed:
+                refuse_late(scope, call)
             if had_inside and call.attempt == 1:
                 check_ended(child, call)
             encoded_result, produced = None if actor.is_artifact else live.stored.encode_small(result), ()
@@ -291,24 +297,20 @@ async def _execute(
             results = await live.put_artifacts(produced) if produced else ()
             break
         except Exception as error:
-            if isinstance(error, LimpetError) and (call.is_refused or live.is_refusing(error)):
-                raise
-            if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
-                # Whatever code makes of its cancellation, the call has not failed.
-                raise Stopped from error
-            require_open(scope, call)
-            again = await try_again(scope, child, call, start, error, clock.elapsed() - began)
+            again = await _go_on_after_failure(scope, child, call, start, encoded, error, clock.elapsed() - began)
             if again is None:
-                await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
                 raise
             child, start = again
-            if live.is_guarded:
-                await require_allowed(scope, call, encoded)
             began = call.attempt_began = clock.elapsed()
     call.execution_time = clock.elapsed() - began
     at = clock.now()
     durable = live.write_outcome(
-        *(scope, start, _COMPLETED, at, call.execution_time, encoded_result),
+        scope,
+        start,
+        _COMPLETED,
+        at,
+        call.execution_time,
+        encoded_result,
         artifacts=results,
         update=_closing(live, at, StateStatus.COMPLETED) if call.closes else None,
         details=details_of(call, start, result) if actor.has_details else None,
@@ -316,16 +318,32 @@ async def _execute(
     )
     if live.bus.is_heard:
         call.news = (_COMPLETED, {"execution_time": call.execution_time})
-    settle(scope, call, durable, pauses=durable is None and _is_long_turn(live, at))
+    if durable is None and at - live.turn_began > LONGEST_TURN_S:
+        live.turn_began = at
+        settle(scope, call, None, pauses=True)
+    else:
+        settle(scope, call, durable)
     return result
 
 
-def _is_long_turn(live: LiveState, at: float) -> bool:
-    """Whether the event loop has had no turn for long; it is to get one then."""
-    if at - live.turn_began <= LONGEST_TURN_S:
-        return False
-    live.turn_began = at
-    return True
+async def _go_on_after_failure(
+    scope: Scope, child: Scope, call: Call, start: Start, encoded: bytes, error: Exception, duration_s: float
+) -> tuple[Scope, Start] | None:
+    """The inside and the start of the next attempt; None where the failure is raised, recorded if it may be."""
+    live = scope.live
+    if isinstance(error, LimpetError) and (call.is_refused or live.is_refusing(error)):
+        return None
+    if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
+        # Whatever code makes of its cancellation, the call has not failed.
+        raise Stopped from error
+    if scope.event.is_closed:
+        refuse_late(scope, call)
+    again = await try_again(scope, child, call, start, error, duration_s)
+    if again is None:
+        await _settle_failure(scope, child, call, start, error, duration_s)
+    elif live.is_guarded:
+        await require_allowed(scope, call, encoded)
+    return again
 
 
 async def _record_before(scope: Scope, call: Call, child: Scope) -> None:
@@ -394,7 +412,9 @@ def _begin(
     what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
     # What is gone on with or tried again keeps its start: all that is inside it, or comes after it, started later.
     order = live.next_order() if record is None else record.order
-    start = Start(call.address, live.clock.now(), order, actor.version, what, input_, named, call.attempt)
+    start = new_start(
+        (call.address, live.clock.now(), order, actor.version, what, input_, named, call.attempt, None, False)
+    )
     if actor.once:
         call.key = call.key or new_key(live, call.address)
         start = start._replace(details=Details(key=call.key, undo=name_of_undo(actor.undo)))
@@ -407,7 +427,7 @@ def _begin(
         child.expects = 0
     elif record.seq == 1:
         child.expects = 2
-    begin_inside(child, order, is_new=is_new_execution(record, is_agent=actor.is_agent))
+    begin_inside(child, order, is_new=record is None or is_new_execution(record, is_agent=actor.is_agent))
     if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
         child.pending_start = start
     call.start = start

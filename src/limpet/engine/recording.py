@@ -144,19 +144,39 @@ class Recording(Framing):
         it is refused, nothing of it is recorded, and the starts, timers and reads are still to be.
         """
         with self._lock:
-            fired, before = with_fired(scope, inside), None
-            if fired or self._reads or scope.event.pending_start is not None:
-                before = self._before(scope, fired)
-            address, _, order, version, fingerprint, input_, named, attempt, kept, is_gate = start
-            seq = self.history.position + 1 if before is None else before.next_seq
-            behind = seq - order
+            event, before = scope.event, None
+            order = event.order
+            if (
+                event.pending_start is not None
+                or self._reads
+                or (order is not None and order.fired)
+                or (inside is not None and inside.order is not None)
+            ):
+                before = self._before(scope, with_fired(scope, inside))
+            address, _, began, version, fingerprint, input_, named, attempt, kept, is_gate = start
+            seq = len(self.history.journal) + 1 if before is None else before.next_seq
+            behind = seq - began
             is_settled = status is _COMPLETED or status is _FAILED
             is_in_order = is_settled and not (details is not None and details.at_once)
-            if is_in_order and scope.event.order is not None and scope.event.order.next > 0:
-                details = msgspec.structs.replace(details or kept or Details(), before=scope.event.order.next)
+            if is_in_order and order is not None and order.next > 0:
+                details = msgspec.structs.replace(details or kept or Details(), before=order.next)
             record = EventRecord(
-                *(seq, address, status, at, behind, attempt, duration_s, version, fingerprint, input_, result),
-                *(error, causes, named + artifacts, self._beside(scope) if is_settled else -1, details or kept),
+                seq,
+                address,
+                status,
+                at,
+                behind,
+                attempt,
+                duration_s,
+                version,
+                fingerprint,
+                input_,
+                result,
+                error,
+                causes,
+                named + artifacts,
+                self._beside(scope) if is_settled else -1,
+                details or kept,
             )
             bodies: list[bytes] = []
             if before is None:
@@ -166,18 +186,13 @@ class Recording(Framing):
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
-            order = scope.event.order
-            make_turn = order.make_turn if order is not None and is_in_order and order.is_shared else None
-            return self._write(self._append(bodies, update), make_turn)
-
-    def _write(
-        self, append: Append, make_future: Callable[[], asyncio.Future[None]] | None = None
-    ) -> asyncio.Future[None] | None:
-        try:
-            return self.writer.write(append, self.refuse_writes, make_future)
-        except LimpetError as refusal:
-            self.refuse_writes(refusal)
-            raise
+            make_turn = order.turn_if_shared if order is not None and is_in_order else None
+            append = self._append(bodies, update)
+            try:
+                return self.writer.write(append, self.refuse_writes, make_turn)
+            except LimpetError as refusal:
+                self.refuse_writes(refusal)
+                raise
 
     def _save_outcome(
         self, saver: Saver, recorded: Recorded, bodies: list[bytes], update: StateUpdate | None
@@ -228,7 +243,12 @@ class Recording(Framing):
             self.saver.hold(bodies)
             saved = self.saver.save(self._append(self.saver.take_held(), None), is_needed=True)
             return None if saved is None else asyncio.wrap_future(saved)
-        return self._write(self._append(bodies, None))
+        append = self._append(bodies, None)
+        try:
+            return self.writer.write(append, self.refuse_writes)
+        except LimpetError as refusal:
+            self.refuse_writes(refusal)
+            raise
 
     async def put_artifacts(self, pending: Sequence[Pending]) -> tuple[str, ...]:
         """Store what a record is going to name, and give the ids. It must be durable before the record is written."""
@@ -350,7 +370,7 @@ class Recording(Framing):
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
         lease = self.lease or self._held_lease()
-        first = self.history.position - len(bodies) + 1
+        first = len(self.history.journal) - len(bodies) + 1
         if update is None:
             return Append(lease, first, bodies)
         update = msgspec.structs.replace(update, end=End(self.history.position, self._link))

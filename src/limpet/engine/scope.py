@@ -8,7 +8,9 @@ concurrently therefore needs a scope of its own, and gets one where its task is 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import UsageError
@@ -39,76 +41,68 @@ class Start(NamedTuple):
     """Whether a policy may ask that all is saved with its outcome."""
 
 
+new_start: Callable[[tuple[object, ...]], Start] = partial(
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]  # generic in what the tuple has
+    Start,
+)
+"""A start of all its fields, in a third of the time that the class itself takes."""
+
+
 class Scope:
     """The inside of one call, of one branch, or (``prefix`` empty) of a state."""
 
-    __slots__ = (
-        "call",
-        "counts",
-        "depth",
-        "event",
-        "expects",
-        "failed",
-        "has_new",
-        "is_closed",
-        "is_cut_off",
-        "is_ended",
-        "is_mixed",
-        "keyed",
-        "live",
-        "order",
-        "parent",
-        "pending_start",
-        "prefix",
-        "reached",
-        "seen",
-        "task",
-        "tried_again",
-        "view",
-    )
+    # What most scopes leave as it is stands in the class: one is made for every call.
+
+    depth = 0
+    """How many calls enclose what happens here."""
+    reached = 0
+    """Of the recorded calls that were given again here, each by itself when it was made: the latest start."""
+    has_new = False
+    """Whether a call was made here that has no record."""
+    tried_again: int | None = None
+    """The earliest start of a failed call that was tried again here: behind it the code may go another way."""
+    is_mixed = False
+    """Whether calls made here stand, in the journal, behind others that the code makes after them."""
+    seen = 0
+    """The number of the newest record that the code here knows of: of an outcome that it was given, for one."""
+    newest = 0
+    """Of an event: its start, or the newest one of all that it encloses."""
+    view: StorageView | None = None
+    """Of an event: how its code sees the storage, once that matters."""
+    begun: tuple[int, bool] | None = None
+    """Of an event that is executed: the number of the newest record when it began, and whether nothing is recorded
+    of what it does."""
+    has_branches = False
+    """Of an event: whether any task was created inside it: what its code reads may then decide what others do."""
+    keyed: dict[str, Scope] | None = None
+    """Of an event, by the label of each call with a key that is under way inside it: the branch that made it."""
+    order: Order | None = None
+    """Of an event: the order in which its code is given its results, from the first time that it matters."""
+    expects = -1
+    """Of an event: the number of the recorded outcome that its code is given first, where that is certain; 0: it
+    has none."""
+    task: asyncio.Task[Any] | None = None
+    """Of an event: the task that its handler runs in."""
+    is_ended = False
+    """Whether the engine ends what goes on here: what is cancelled by that was not cancelled by the code."""
+    failed: list[str] | None = None
+    """The addresses of calls made here, and in branches of this, that failed."""
+    pending_start: Start | None = None
+    """The start of the enclosing event until it is written. What encloses a written one is written."""
+    is_closed = False
+    is_cut_off = False
+    """Whether the call was given up while it was going on: what it still does is not recorded any more."""
+    call: Call | None = None
+    """The call that this is the inside of, once it is executed."""
 
     def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
         self.live = live
         self.prefix = prefix
         """What stands before the label of a call made here."""
         self.parent = parent
-        self.depth = 0
-        """How many calls enclose what happens here."""
-        self.reached = 0
-        """Of the recorded calls that were given again here, each by itself when it was made: the latest start."""
-        self.has_new = False
-        """Whether a call was made here that has no record."""
-        self.tried_again: int | None = None
-        """The earliest start of a failed call that was tried again here: behind it the code may go another way."""
-        self.is_mixed = False
-        """Whether calls made here stand, in the journal, behind others that the code makes after them."""
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
-        self.seen = 0
-        """The number of the newest record that the code here knows of: of an outcome that it was given, for one."""
-        self.view: StorageView | None = None
-        """Of an event: how its code sees the storage."""
         self.counts: dict[str, int] = {}
-        self.keyed: dict[str, Scope] | None = None
-        """Of an event, by the label of each call with a key that is under way inside it: the branch that made it."""
-        self.order: Order | None = None
-        """Of an event: the order in which its code is given its results, from the first time that it matters."""
-        self.expects = -1
-        """Of an event: the number of the recorded outcome that its code is given first, where that is certain; 0: it
-        has none."""
-        self.task: asyncio.Task[Any] | None = None
-        """Of an event: the task that its handler runs in."""
-        self.is_ended = False
-        """Whether the engine ends what goes on here: what is cancelled by that was not cancelled by the code."""
-        self.failed: list[str] | None = None
-        """The addresses of calls made here, and in branches of this, that failed."""
-        self.pending_start: Start | None = None
-        """The start of the enclosing event until it is written. What encloses a written one is written."""
-        self.is_closed = False
-        self.is_cut_off = False
-        """Whether the call was given up while it was going on: what it still does is not recorded any more."""
-        self.call: Call | None = None
-        """The call that this is the inside of, once it is executed."""
 
     def take(self, label: str) -> str:
         """The path of a call that is being made here: its label, numbered from the second one on."""
@@ -158,8 +152,7 @@ class Scope:
         branch.depth = self.depth
         branch.event = self.event
         branch.seen = self.seen
-        if self.event.view is not None:
-            self.event.view.has_branches = True
+        self.event.has_branches = True
         return branch
 
     def inside(self, path: str) -> Scope:

@@ -75,8 +75,9 @@ class Before:
 
 def newest_start(history: History, scope: Scope | None) -> int:
     """The newest start of the call that this is the inside of, and of all that it encloses."""
-    view = None if scope is None else scope.event.view
-    return history.next_order - 1 if view is None else view.newest
+    if scope is None or scope.event.begun is None:
+        return history.next_order - 1
+    return scope.event.newest
 
 
 def not_started(scope: Scope) -> list[Scope]:
@@ -95,8 +96,10 @@ def start_of(scope: Scope, seq: int, newest_change: int) -> EventRecord:
     changed in that."""
     assert scope.pending_start is not None
     address, at, order, version, fingerprint, input_, named, attempt, details, _ = scope.pending_start
-    if scope.view is not None and newest_change > scope.view.began:
-        details = msgspec.structs.replace(details or Details(), unseen=seq - 1 - scope.view.began)
+    if scope.begun is not None:
+        began = scope.begun[0] if scope.view is None else scope.view.began
+        if newest_change > began:
+            details = msgspec.structs.replace(details or Details(), unseen=seq - 1 - began)
     started = ExecutionStatus.STARTED
     return EventRecord(
         *(seq, address, started, at, seq - order, attempt, 0.0, version, fingerprint, input_),

@@ -37,13 +37,14 @@ class StorageView:
         "began",
         "ended",
         "execution",
-        "has_branches",
-        "newest",
+        "may_replay",
     )
 
-    def __init__(self, position: int, order: int, *, is_new: bool) -> None:
+    def __init__(self, position: int, *, is_new: bool) -> None:
         self._position = position
         self._is_found = is_new
+        self.may_replay = not is_new
+        """Whether anything is recorded that replay comes to, as far as that is looked up."""
         self._lasts: dict[str, int] = {}
         """By the place of a branch: the number of the last record that replay comes to there."""
         self._reached: dict[str, int] = {}
@@ -59,10 +60,6 @@ class StorageView:
         """The number of the record of its outcome, where a call that has ended is executed without being recorded."""
         self.execution: Execution | None = None
         """What is recorded of this execution."""
-        self.has_branches = False
-        """Whether any task was created inside the call: what its code reads may then decide what other branches do."""
-        self.newest = order
-        """The newest start of the call and of all that it encloses."""
 
     def find(self, event: Scope) -> None:
         """Look up what is recorded of the execution that goes on here."""
@@ -77,16 +74,12 @@ class StorageView:
         if execution is not None:
             self.execution = execution
             self.began = execution.began
-            self.newest = max(self.newest, execution.newest)
+            event.newest = max(event.newest, execution.newest)
             self._lasts = execution.lasts(history.to_retry)
             self._branches = branches_of(self._lasts, place_of(event))
         elif self.ended:
             self.began = self.ended - 1
-
-    @property
-    def may_replay(self) -> bool:
-        """Whether anything is recorded that replay comes to, as far as that is looked up."""
-        return bool(self._lasts) or not self._is_found
+        self.may_replay = bool(self._lasts)
 
     def is_replaying(self, scope: Scope) -> bool:
         """Whether anything that is recorded of a branch is still to come."""
@@ -145,7 +138,7 @@ def place_of(scope: Scope) -> str:
 
 def compare_inside(child: Scope, record: EventRecord | None) -> None:
     """Take note that a call with this record is executed without being recorded, whose inside that is."""
-    view = child.view = StorageView(child.live.history.position, 0, is_new=record is None)
+    view = child.view = StorageView(child.live.history.position, is_new=record is None)
     view.ended = record.seq if record is not None and record.status in _SETTLED else 0
     view.find(child)
     child.seen = view.began
@@ -154,15 +147,18 @@ def compare_inside(child: Scope, record: EventRecord | None) -> None:
 def begin_inside(child: Scope, order: int, *, is_new: bool) -> None:
     """Take note that a call begins, or is entered again (``is_new`` is False), whose inside that is."""
     history = child.live.history
-    view = child.view = StorageView(history.position, order, is_new=is_new)
+    child.newest = order
+    child.seen = position = len(history.journal)
+    # Where the journal is one record long, that is the start of this.
+    child.begun = position, is_new or position == 1
     if history.changes.newest:
-        view.find(child)
-    child.seen = view.began
+        child.seen = view_of(child).began
     above = child.parent
     while above is not None:
-        if (outer := above.event.view) is not None and outer.newest < order:
-            outer.newest = order
-        above = above.event.parent
+        event = above.event
+        above = event.parent
+        if above is not None and event.newest < order:
+            event.newest = order
 
 
 def is_new_execution(record: EventRecord | None, *, is_agent: bool) -> bool:
@@ -174,14 +170,15 @@ def note_given(scope: Scope, record: EventRecord | None) -> None:
     """Take note that the outcome in this record is given to the code of a scope. A record that is none is come to."""
     if record is None:
         return
-    if record.status in _SETTLED and record.seq > scope.seen:
+    if record.seq > scope.seen and record.status in _SETTLED:
         scope.seen = record.seq
-    note_entered(scope, record)
+    if (begun := scope.event.begun) is None or not begun[1]:
+        note_entered(scope, record)
 
 
 def note_entered(scope: Scope, record: EventRecord) -> None:
     """Take note that the code of a scope makes a call that has a record."""
-    if (view := scope.event.view) is not None and view.may_replay:
+    if (view := _view_in(scope.event)) is not None and view.may_replay:
         # A call with a key has the address that it would have outside of its branch.
         view.note_reached(record.address.rsplit(SEPARATOR, 2)[0], record.seq)
 
@@ -189,14 +186,24 @@ def note_entered(scope: Scope, record: EventRecord) -> None:
 def scope_inside(live: LiveState) -> Scope | None:
     """The scope of the code that is asking, if it is code inside a call; None where storage is not replayed."""
     scope = current_scope.get()
-    if scope is None or scope.live is not live or scope.event.view is None or scope.event.is_closed:
+    if scope is None or scope.live is not live or scope.event.is_closed or _view_in(scope.event) is None:
         return None
     return scope
 
 
+def _view_in(event: Scope) -> StorageView | None:
+    """How the code of a call sees the storage; None where that is not replayed. Most calls never ask for it."""
+    if event.view is None and event.begun is not None:
+        with event.live.looking_up:
+            if event.view is None:
+                position, is_new = event.begun
+                event.view = StorageView(position, is_new=is_new)
+    return event.view
+
+
 def view_of(scope: Scope) -> StorageView:
     """How the code of a scope inside a call sees the storage."""
-    view = scope.event.view
+    view = _view_in(scope.event)
     assert view is not None, "every call that is executed has one"
     view.find(scope.event)
     return view
@@ -211,10 +218,10 @@ def position_to_read(scope: Scope, is_artifact: bool, key: str) -> int | None:
         view.note_reached(recorded.place, recorded.seq)
         scope.seen = max(scope.seen, recorded.saw)
         return recorded.saw
-    if view.ended or (not view.has_branches and view.is_replaying(scope)):
+    if view.ended or (not scope.event.has_branches and view.is_replaying(scope)):
         return scope.seen
     newest = live.history.changes.newest_of(is_artifact, key)
-    if newest > scope.seen or view.has_branches:
+    if newest > scope.seen or scope.event.has_branches:
         live.note_read(scope, step, newest)
         scope.seen = max(scope.seen, newest)
     return None

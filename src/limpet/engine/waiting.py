@@ -15,7 +15,7 @@ from limpet.engine.failures import failure_of, mark_failed
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
-from limpet.engine.outcomes import require_open, settle
+from limpet.engine.outcomes import refuse_late, settle
 from limpet.engine.scope import Scope, Start
 from limpet.engine.waits import Arrived, waits_of
 from limpet.journal.waits import noted_in, open_waits, waiting_of
@@ -167,7 +167,8 @@ async def _write(
     error: Exception | None = None,
 ) -> None:
     live = scope.live
-    require_open(scope, call)
+    if scope.event.is_closed:
+        refuse_late(scope, call)
     now = live.clock.now()
     call.execution_time = max(0.0, now - record.at)
     start = Start(record.address, record.at, record.order, None, record.fingerprint, record.input, record.artifacts)

@@ -98,11 +98,11 @@ class Writer:
                 job.loop.call_soon(_resolve, answers)
 
     def write(
-        self, append: Append, refused: Refused, make_future: Callable[[], asyncio.Future[None]] | None = None
+        self, append: Append, refused: Refused, make_future: Callable[[], asyncio.Future[None] | None] | None = None
     ) -> asyncio.Future[None] | None:
         """Commit, or begin to: None if it is durable now, else a future to await. Raises why it was refused.
 
-        ``make_future`` makes that future, where it is to be another one than the loop's.
+        ``make_future`` makes that future, where it gives one that is not the loop's.
         """
         if self.crowd <= 1 and not self._turns:
             if not self.backend.commit_waits:
@@ -162,11 +162,12 @@ class Writer:
         self,
         what: Append | Claim,
         refused: Refused | None,
-        make_future: Callable[[], asyncio.Future[None]] | None = None,
+        make_future: Callable[[], asyncio.Future[None] | None] | None = None,
     ) -> asyncio.Future[Any]:
         """Begin to commit: with the others of this turn of the loop; where there are none, on the thread at once."""
         loop = asyncio.get_running_loop()
-        job = _Job(what, loop.create_future() if make_future is None else make_future(), loop, refused)
+        future = (None if make_future is None else make_future()) or loop.create_future()
+        job = _Job(what, future, loop, refused)
         if self.crowd <= 1 and not self._turns:
             self._hand_over([job])
             return job.future

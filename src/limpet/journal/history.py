@@ -190,7 +190,15 @@ class History:
 
     def add(self, record: Record | DamagedRecord) -> None:
         """Take up the next record. Raises StateCorrupted where it is damaged or cannot follow what stands."""
-        self._require_next(record)
+        journal = self.journal
+        if record.seq != len(journal) + 1:
+            self._require_next(record)
+        if type(record) is EventRecord:
+            self._add_event(record)
+            journal.append(record)
+            if self.records is not journal:
+                self.records.append(record)
+            return
         if isinstance(record, DamagedRecord):
             raise StateCorrupted(self.state_id, record.seq, record.why)
         if type(record) is TimelineRecord:
@@ -318,8 +326,9 @@ class History:
         self.latest[address] = record
         if self.open and (status is _COMPLETED or status is _FAILED):
             self.open.discard(address)
-        if record.order >= self.next_order:
-            self.next_order = record.order + 1
+        order = record.seq - record.behind
+        if order >= self.next_order:
+            self.next_order = order + 1
         if self.to_retry and status is not _STARTED:
             self.to_retry.discard(address)
         if status is not _COMPLETED:

@@ -16,20 +16,17 @@ _seq = attrgetter("seq")
 class StorageChanges:
     """Every change of each entry, in order. Adding is the only change there is."""
 
-    __slots__ = ("_newest", "_of")
+    __slots__ = ("_newest", "_of", "newest")
 
     def __init__(self) -> None:
         self._of: dict[Entry, list[StorageRecord]] = {}
         self._newest = [0, 0]
+        self.newest = 0
+        """The number of the newest change of any entry; 0 if there is none."""
 
     def add(self, record: StorageRecord) -> None:
         self._of.setdefault((record.is_artifact, record.key), []).append(record)
-        self._newest[record.is_artifact] = record.seq
-
-    @property
-    def newest(self) -> int:
-        """The number of the newest change of any entry; 0 if there is none."""
-        return max(self._newest)
+        self._newest[record.is_artifact] = self.newest = record.seq
 
     def newest_of(self, is_artifact: bool, key: str) -> int:
         """The number of the newest change of an entry, or (with an empty key) of any of its kind; 0: there is none."""

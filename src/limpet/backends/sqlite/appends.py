@@ -51,15 +51,35 @@ class Appender:
 
     def append(self, appends: Sequence[Append]) -> list[BackendError | None]:
         """Write all in one transaction. An error of SQLite leaves it open: the store rolls it back."""
+        if len(appends) == 1 and self._append_record(appends[0]):
+            return [None]
         if self._append_unhindered(appends):
             return [None] * len(appends)
         return self._append_each(appends)
 
-    def _append_unhindered(self, appends: Sequence[Append]) -> bool:
-        """Write everything in one go; False, with nothing written, where an append has to be looked into.
+    def _append_record(self, append: Append) -> bool:
+        """Write what is a single record that follows upon the last one; False, with nothing written, otherwise.
 
-        Every event of every run waits for this, so it is written for speed.
+        Every event of every run that is alone waits for this, so it is written for speed.
         """
+        bodies, seq = append.bodies, append.first_seq
+        if len(bodies) != 1 or append.update is not None:
+            return False
+        key = append.lease.key
+        if self._reached.get(key) != seq - 1:
+            return False
+        # A single statement is a transaction by itself. It waits for the write lock just as BEGIN IMMEDIATE does.
+        try:
+            self._cursor.execute(_APPEND_RECORD, (seq, bodies[0], key, append.lease.fence))
+        except apsw.ConstraintError:
+            return False
+        if self._connection.changes() != 1:
+            return False
+        self._reached[key] = seq
+        return True
+
+    def _append_unhindered(self, appends: Sequence[Append]) -> bool:
+        """Write everything in one go; False, with nothing written, where an append has to be looked into."""
         rows: list[_Row] = []
         unproven: list[Lease] = []
         updates: list[tuple[int, StateUpdate]] = []
@@ -80,24 +100,13 @@ class Appender:
                 unproven.append(lease)
             if update is not None:
                 updates.append((key, update))
-        if len(rows) == len(appends) == 1 and not updates:
-            is_written = self._write_single(rows[0])
-        else:
-            is_written = self._write_together(rows, unproven, updates)
+        is_written = self._write_together(rows, unproven, updates)
         if is_written:
             self._reached.update(reached)
             for key, update in updates:
                 if update.releases:
                     self.forget(key)
         return is_written
-
-    def _write_single(self, row: _Row) -> bool:
-        # A single statement is a transaction by itself. It waits for the write lock just as BEGIN IMMEDIATE does.
-        try:
-            self._cursor.execute(_APPEND_RECORD, row)
-        except apsw.ConstraintError:
-            return False
-        return self._connection.changes() == 1
 
     def _write_together(self, rows: list[_Row], unproven: list[Lease], updates: list[tuple[int, StateUpdate]]) -> bool:
         cursor, connection = self._cursor, self._connection

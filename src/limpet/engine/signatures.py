@@ -1,0 +1,34 @@
+"""What the signature of a function says of its parameters, and whether calling it gives something to await."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
+
+
+def name_of_kind(kind: object, function: Callable[..., Any]) -> str:
+    """What the parameter of such a kind is called, ``args`` of ``*args`` for one; empty where there is none."""
+    parameters = inspect.signature(function).parameters.values()
+    return next((parameter.name for parameter in parameters if parameter.kind is kind), "")
+
+
+def only_named(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.default is inspect.Parameter.empty
+    )
