@@ -333,6 +333,47 @@ def test_what_goes_on_elsewhere_is_finished_before_the_run_waits_for_a_person(ba
     assert {"slow": 2, "kelp": 1} == executions
 
 
+def test_nothing_begins_once_the_run_waits_for_a_person(backend: StateBackend) -> None:
+    @tool
+    async def ship(item: str) -> None:
+        executions[f"ship {item}"] += 1
+        if "kelp" in switch:
+            await asyncio.sleep(3600)
+        await asyncio.sleep(0)
+
+    @agent
+    async def both() -> str:
+        is_packed, are_all_packed = asyncio.Event(), asyncio.Event()
+
+        async def pack_and_charge() -> str:
+            await pack("kelp")
+            is_packed.set()
+            if "kelp" in switch:
+                await are_all_packed.wait()
+            return await charge("kelp")
+
+        async def ship_later() -> None:
+            await is_packed.wait()
+            await ship("kelp")
+
+        async def pack_more() -> None:
+            await is_packed.wait()
+            await pack("dulse")
+            are_all_packed.set()
+
+        receipt, *_ = await asyncio.gather(pack_and_charge(), ship_later(), pack_more())
+        return receipt
+
+    client = dies(backend, both)
+    executions.clear()
+    with pytest.raises(OutcomeUnknown):
+        client.run_sync(both, state_id="o")
+    assert {} == executions
+    client.settle("o", happened="found")
+    assert "found" == client.run_sync(both, state_id="o")
+    assert {"ship kelp": 1} == executions
+
+
 @agent
 async def orders(items: list[str]) -> list[str]:
     return list(await asyncio.gather(*(charge.options(key=item)(item) for item in items)))

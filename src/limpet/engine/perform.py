@@ -135,6 +135,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             if type(found) is not Given:
                 return found
             drift = found.drift
+            if live.is_stopping:  # It may have waited long for its place in the order.
+                await live.stopper.meet(scope)
         if record is not None:
             note_entered(scope, record)
         execute = perform_wait if actor.is_wait else _execute
