@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, cast
 
-from limpet.engine.scope import Scope
+from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stalls import Stalls
 from limpet.engine.turns import IN_ORDER, LATE, Given, Ready, Timer, Turn, cancel_again, too_late
 from limpet.model import EventRecord, ExecutionStatus
@@ -150,6 +150,13 @@ class Order(Stalls):
         elif not self._is_pumping:
             self._pump()
 
+    def go_on_with(self, turn: Turn) -> None:
+        """Look at what waits here, as this outcome is durable now: soon, where more wait, which often are as well."""
+        if len(self.queue) == 1 and self.queue[0] is turn:
+            self.go_on()
+        else:
+            self.wake()
+
     def _pump(self) -> None:
         self._is_scheduled = False
         if self._is_pumping:
@@ -185,7 +192,10 @@ class Order(Stalls):
                     if cancelling is not None and cancelling() != live.cancelling:
                         live.note_cancelling(before=False)
                 steps = 0
-                if not self._turn():
+                if self.next or self.overdue or self.deferred or self._unarmed or self._late:
+                    if not self._turn():
+                        return
+                elif not self._give_head():
                     return
         finally:
             self._steps = steps
@@ -233,8 +243,8 @@ class Order(Stalls):
             self._look_up()
         return self.next != 0
 
-    async def recorded(self, record: EventRecord) -> Given:
-        """Wait until a recorded outcome is the next to be given, and tell how it is given.
+    async def recorded(self, scope: Scope, record: EventRecord) -> Given:
+        """Wait until a recorded outcome is the next to be given to the code of a scope, and tell how it is given.
 
         Raises CancelledError where it is that the call was cancelled, and the code cancels it again.
         """
@@ -247,14 +257,14 @@ class Order(Stalls):
             return IN_ORDER
         turn = self.parked[record.seq] = Turn(self, record)
         self.wake()
-        return await self.wait(turn)
+        return await self.wait(scope, turn)
 
-    async def begin(self) -> Given:
-        """Wait until a call without a recorded outcome may begin."""
+    async def begin(self, scope: Scope) -> Given:
+        """Wait until a call without a recorded outcome may begin, which the code of a scope has made."""
         turn = Turn(self, None)
         self.deferred.append(turn)
         self.wake()
-        return await self.wait(turn)
+        return await self.wait(scope, turn)
 
     @property
     def is_shared(self) -> bool:
@@ -289,19 +299,25 @@ class Order(Stalls):
         durable.add_done_callback(turn.follow, context=self.hooks.context)
         return turn
 
-    async def wait(self, turn: Turn) -> Given:
-        """Wait until an outcome is given, or a call may begin."""
+    async def wait(self, scope: Scope, turn: Turn) -> Given:
+        """Wait until an outcome is given, or a call may begin. It is the code of that scope which goes on then."""
+        token = current_scope.set(scope)
         try:
             given = await turn
+            if turn.is_wished:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    # The outcome stands; the code meets its cancellation where it awaits something next.
+                    self._run_next(cancel_again, task, turn.wish)
+            return given
         except asyncio.CancelledError:
             self.drop(turn)
             raise
-        if turn.is_wished:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                # The outcome stands; the code meets its cancellation where it awaits something next.
-                self._run_next(cancel_again, task, turn.wish)
-        return given
+        finally:
+            try:  # noqa: SIM105 - suppress() costs more
+                current_scope.reset(token)
+            except ValueError:
+                pass  # The coroutine is being closed from outside its context.
 
     def _run_next(self, callback: Callable[..., Any], *args: Any) -> None:
         ready = self.add(callback, args, self.hooks.copy_context())
@@ -434,10 +450,10 @@ class Order(Stalls):
         if not self.queue or not self.queue[0].is_ready:
             return False
         head = self.queue.popleft()
-        if type(head) is Timer:
+        if isinstance(head, Timer):
             self._fire(head)
         else:
-            cast(Turn, head).give()
+            head.give()
         return True
 
     def _begin_deferred(self, given: Given) -> None:

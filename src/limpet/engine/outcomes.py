@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from limpet.engine.notices import tell
 from limpet.engine.order import Order
-from limpet.engine.scope import Scope, current_scope
+from limpet.engine.scope import Scope
 from limpet.engine.turns import Turn, too_late
 from limpet.engine.user_lines import warn_at_user
 from limpet.errors import LateCallWarning
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
-
-T = TypeVar("T")
+    from limpet.engine.live import LiveState
+    from limpet.model import ExecutionStatus
 
 
 def order_in(scope: Scope) -> Order | None:
     """The order in which the code around a call is given its results; None at the top of a state."""
     hooks = scope.live.hooks
     return None if hooks is None else hooks.order_of(scope)
-
-
-async def in_scope(scope: Scope, awaited: Awaitable[T]) -> T:
-    """Await something as the code of that scope does: it is that code which goes on when it has come."""
-    token = current_scope.set(scope)
-    try:
-        return await awaited
-    finally:
-        try:  # noqa: SIM105 - suppress() costs more
-            current_scope.reset(token)
-        except ValueError:
-            pass  # The coroutine is being closed from outside its context.
 
 
 def settle(
@@ -56,20 +43,24 @@ def settle(
         if pauses or order.is_shared:
             call.durable = order.enqueue(None, pauses=pauses)
     else:
-        # The writer asks the order which future to make; what saves by a policy has futures of its own.
-        call.durable = durable if scope.live.saver is None else order.enqueue(durable)
+        call.durable = order.enqueue(durable)
 
 
 async def give(scope: Scope, call: Call) -> None:
     """Let an outcome be given: it is durable, all before it were given, and the code can do nothing else."""
-    durable, live = call.durable, scope.live
-    call.durable = None
+    durable = call.durable
     if type(durable) is Turn:
-        await in_scope(scope, durable.order.wait(durable))
+        await durable.order.wait(scope, durable)
     elif durable is not None:
         await durable
-    if call.news is not None and live.bus.is_heard:
-        status, told = call.news
+    if call.news is not None:
+        tell_news(scope.live, call, call.news)
+
+
+def tell_news(live: LiveState, call: Call, news: tuple[ExecutionStatus, dict[str, Any]]) -> None:
+    """Tell the observers of an outcome that is given."""
+    if live.bus.is_heard:
+        status, told = news
         tell(live, call, status, **told)
         if not live.is_stopping:
             live.bus.give_a_moment()

@@ -31,7 +31,7 @@ from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import newest_record, require_lease, take_lease
 from limpet.engine.order import Order
-from limpet.engine.outcomes import give, in_scope, order_in, refuse_late, settle
+from limpet.engine.outcomes import give, order_in, refuse_late, settle, tell_news
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope, new_start
 from limpet.engine.stopping import Stopped
@@ -152,11 +152,10 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         finally:
             if order is not None:
                 order.executing -= 1
-            if call.news is None and type(call.durable) is not Turn:
-                if call.durable is not None:
-                    await call.durable
-            else:
-                await give(scope, call)
+            if (durable := call.durable) is not None:
+                await (durable.order.wait(scope, durable) if type(durable) is Turn else durable)
+            if call.news is not None:
+                tell_news(live, call, call.news)
             live.under_way -= 1
             if live.is_stopping:
                 live.stopper.look()
@@ -189,7 +188,7 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
         if order is not None and record is not None and record.status is ExecutionStatus.CANCELLED:
             # It was cancelled by the code, which is to do so again; else it is executed.
             try:
-                drift = (await in_scope(scope, order.recorded(record))).drift
+                drift = (await order.recorded(scope, record)).drift
             except asyncio.CancelledError as error:
                 mark_failed(scope, call.address, error)
                 raise
@@ -206,7 +205,7 @@ async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord
 async def _begun(scope: Scope, call: Call, encoded: bytes, order: Order) -> Given:
     """Wait until a call that has no recorded outcome may begin. One that is cancelled meanwhile was never begun."""
     try:
-        return await in_scope(scope, order.begin())
+        return await order.begin(scope)
     except asyncio.CancelledError as error:
         live = scope.live
         if not live.is_left and not live.is_stopping and live.can_be_left and live.lease is not None:
@@ -219,7 +218,7 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
     """Run the code of a call that is validated or rehearsed, and give its outcome in its recorded place."""
     live, order = scope.live, scope.event.order
     if order is not None and order.is_replaying and (record is None or record.status not in SETTLED):
-        await in_scope(scope, order.begin())
+        await order.begin(scope)
     live.under_way += 1
     try:
         if order is not None:
@@ -233,7 +232,7 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
             if order is not None:
                 order.executing -= 1
                 if record is not None and not order.is_open_for(record):
-                    await in_scope(scope, order.recorded(record))
+                    await order.recorded(scope, record)
     finally:
         live.under_way -= 1
         if live.is_stopping:
@@ -480,7 +479,7 @@ async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes,
         # Before its turn: between that and its return nothing may be awaited.
         result = await live.stored.decode_record(record.result, record.artifacts)
     if order is not None and not order.is_open_for(record):
-        drift = (await in_scope(scope, order.recorded(record))).drift
+        drift = (await order.recorded(scope, record)).drift
     if live.rehearsal is None:
         check_given(scope, call, record, encoded, drift)
         live.given += 1

@@ -28,16 +28,13 @@ IN_ORDER = Given()
 LATE = Given("it is now called behind what was recorded after it")
 
 
-class Ready:
+class Ready(msgspec.Struct, eq=False):
     """A callback of the loop that waits for its turn. It is the handle, too."""
 
-    __slots__ = ("args", "callback", "context", "order")
-
-    def __init__(self, order: Order, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> None:
-        self.order = order
-        self.callback: Callable[..., Any] | None = callback
-        self.args = args
-        self.context = context
+    order: Order
+    callback: Callable[..., Any] | None
+    args: tuple[Any, ...]
+    context: Context
 
     def cancel(self) -> None:
         if self.callback is not None:
@@ -84,16 +81,17 @@ class Turn(asyncio.Future[Any]):
     """What a call waits for until its outcome is given. Who cancels it inside the call only says so: the order says
     what comes of it."""
 
+    is_ready = False
+    """Of a live one: whether its outcome is durable."""
+    wish: str | None = None
+    is_wished = False
+    """Whether the code wants to cancel the call."""
+
     def __init__(self, order: Order, record: EventRecord | None) -> None:
         super().__init__(loop=order.hooks.loop)
         self.order = order
         self.record = record
         """Its recorded outcome; None: it is live."""
-        self.is_ready = False
-        """Of a live one: whether its outcome is durable."""
-        self.wish: str | None = None
-        self.is_wished = False
-        """Whether the code wants to cancel the call."""
 
     def cancel(self, msg: Any | None = None) -> bool:
         if self.done():
@@ -117,7 +115,7 @@ class Turn(asyncio.Future[Any]):
     def set_result(self, result: Any) -> None:
         """Its outcome is durable, says the writer."""
         self.is_ready = True
-        self.order.go_on()
+        self.order.go_on_with(self)
 
     def set_exception(self, exception: Any) -> None:
         """Its outcome is refused, or nobody is left to whom it could be given."""

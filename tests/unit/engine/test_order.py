@@ -95,13 +95,13 @@ class Inside:
     async def ask(self, record: EventRecord, name: str = "") -> Given:
         """Make a call that has a recorded outcome."""
         is_next = record is not CUT_NORTH and self.order.is_open_for(record)
-        given = IN_ORDER if is_next else await self.order.recorded(record)
+        given = IN_ORDER if is_next else await self.order.recorded(self.scope, record)
         self.log.append(name or record.address.partition("[")[2].partition("]")[0])
         return given
 
     async def begin(self, name: str) -> Given:
         """Make a call that has none."""
-        given = await self.order.begin() if self.order.is_replaying else IN_ORDER
+        given = await self.order.begin(self.scope) if self.order.is_replaying else IN_ORDER
         self.log.append(name)
         return given
 
@@ -491,7 +491,7 @@ def test_live_results_are_given_in_the_order_of_the_journal() -> None:
             first, second = inside.order.make_turn(), inside.order.make_turn()
 
             async def waits(name: str, turn: Turn) -> None:
-                await inside.order.wait(turn)
+                await inside.order.wait(inside.scope, turn)
                 inside.log.append(name)
 
             tasks = [inside.task(waits("second", second)), inside.task(waits("first", first))]
@@ -511,7 +511,7 @@ def test_a_live_result_waits_for_all_that_can_run() -> None:
             first, second = inside.order.make_turn(), inside.order.make_turn()
 
             async def waits(name: str, turn: Turn) -> None:
-                await inside.order.wait(turn)
+                await inside.order.wait(inside.scope, turn)
                 for step in range(3):
                     await asyncio.sleep(0)
                     inside.log.append(f"{name} {step}")
@@ -530,7 +530,7 @@ def test_a_live_result_that_is_refused_holds_nothing_up() -> None:
     async def main() -> None:
         with Inside() as inside:
             first, second = inside.order.make_turn(), inside.order.make_turn()
-            tasks = [inside.task(inside.order.wait(each)) for each in (first, second)]
+            tasks = [inside.task(inside.order.wait(inside.scope, each)) for each in (first, second)]
             await asyncio.sleep(0.001)
             inside.confirm(second)
             first.set_exception(RuntimeError("refused"))
@@ -545,7 +545,7 @@ def test_a_busy_loop_does_not_starve_what_is_given() -> None:
     async def main() -> None:
         with Inside() as inside:
             turn = inside.order.make_turn()
-            asking = inside.task(inside.order.wait(turn))
+            asking = inside.task(inside.order.wait(inside.scope, turn))
 
             async def turns() -> int:
                 count = 0
@@ -583,7 +583,10 @@ def test_a_busy_loop_does_not_starve_what_is_recorded_nor_the_event_loop() -> No
 def test_calls_that_still_wait_when_the_call_around_them_ends_are_refused() -> None:
     async def main() -> None:
         with Inside(NORTH, SOUTH) as inside:
-            waiting = [inside.task(inside.ask(SOUTH)), inside.task(inside.order.wait(inside.order.make_turn()))]
+            waiting = [
+                inside.task(inside.ask(SOUTH)),
+                inside.task(inside.order.wait(inside.scope, inside.order.make_turn())),
+            ]
             inside.order.executing = 1  # something else goes on
             await asyncio.sleep(0.001)
             inside.order.close()
