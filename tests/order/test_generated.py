@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from order.checks import Ending, faults
 from order.generated_program import (
@@ -52,6 +52,13 @@ stops: st.SearchStrategy[list[Stop]] = st.lists(
 
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(part=parts, stops=stops, loop=st.sampled_from(HERE), seed=st.integers(0, 2**16))
+@example(
+    # The call that the group cancels is given in its place, before the step that nobody cancels.
+    part=["breaking", [["step", 0], ["finished", [["step", 0], ["paid", 0]]]]],
+    stops=[(3, "before")],
+    loop=Loop.PLAIN,
+    seed=1,
+)
 def test_a_generated_program_goes_on_as_it_had_begun(part: Part, stops: list[Stop], loop: Loop, seed: int) -> None:
     backend = MemoryStateBackend()
     life = Life(program, loop, lambda: backend, part)
