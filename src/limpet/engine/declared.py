@@ -19,12 +19,16 @@ from limpet.model import EventType
 
 _by_reference: WeakValueDictionary[str, Actor[..., Any]] = WeakValueDictionary()
 _by_name: WeakValueDictionary[str, Actor[..., Any]] = WeakValueDictionary()
+_without_reference: WeakValueDictionary[str, Actor[..., Any]] = WeakValueDictionary()
+"""Those that have only a name to be found by."""
 
 
 def declare(actor: Actor[..., Any]) -> None:
     """Remember an actor of this process, as long as it lives. A later one of the same name takes its place."""
     reference = actor.reference
-    if reference is not None:
+    if reference is None:
+        _without_reference[actor.name] = actor
+    else:
         _by_reference[reference] = actor
     _by_name[actor.name] = actor
 
@@ -36,7 +40,7 @@ def names_declared_once() -> set[tuple[str, EventType]]:
 
 def find_actor(reference: str | None, name: str) -> Actor[..., Any]:
     """The actor of a stored run. Raises AgentNotFound."""
-    found = _by_reference.get(reference) if reference is not None else None
+    found = _without_reference.get(name) if reference is None else _by_reference.get(reference)
     if found is None and reference is not None and _is_imported(reference):
         found = import_actor(reference)
     if found is None:

@@ -36,6 +36,10 @@ class Shelf:
 """
 
 
+async def _handle(*_: object) -> None:
+    return None
+
+
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     file = tmp_path / "declared_sample.py"
@@ -110,6 +114,13 @@ def test_an_agent_declared_in_a_function_is_found_while_it_lives() -> None:
     gc.collect()
     with pytest.raises(AgentNotFound, match="inside a function"):
         find_actor(None, "declared-for-a-while")
+
+
+def test_what_has_only_a_name_is_not_hidden_by_a_later_actor_of_the_same_name() -> None:
+    by_hand = Agent(name="twofold", handler=_handle)
+    by_module = agent(name="twofold")(_handle)
+    assert by_module.reference is not None
+    assert by_hand is find_actor(None, "twofold")
 
 
 def test_a_state_whose_agent_is_not_imported_yet_imports_it(module: Path) -> None:
