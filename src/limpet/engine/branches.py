@@ -113,7 +113,7 @@ class _Factory:
             number = order.tasks = order.tasks + 1
         else:
             number = listed.number(coro, order)
-        if is_eager:
+        if is_eager and listed is None:  # Those of a list are made in the order of a set, and must not begin in it.
             order.making += 1
             try:
                 return OrderedTask(coro, loop=loop, number=number, eager_start=True, **options)
