@@ -123,7 +123,7 @@ async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes
         if is_by_code and not live.is_stopping:
             mark_failed(scope, call.address, error)
             call.news = (status, {"execution_time": call.execution_time})
-            settle(scope, call, durable)
+            settle(scope, call, durable, is_cut=True)
             return
         if durable is not None:
             await durable

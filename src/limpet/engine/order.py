@@ -304,7 +304,7 @@ class Order(Stalls):
         token = current_scope.set(scope)
         try:
             given = await turn
-            if turn.is_wished:
+            if turn.is_wished and not turn.is_cut:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     # The outcome stands; the code meets its cancellation where it awaits something next.

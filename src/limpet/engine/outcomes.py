@@ -30,10 +30,11 @@ def settle(
     durable: asyncio.Future[None] | None,
     *,
     pauses: bool = False,
+    is_cut: bool = False,
 ) -> None:
     """Give an outcome that was handed to the writer its place in the order.
 
-    ``pauses`` says that the event loop gets a turn before it is given.
+    ``pauses`` says that the event loop gets a turn before it is given, ``is_cut`` that the code has cancelled the call.
     """
     call.is_settled = True
     order = scope.event.order
@@ -44,6 +45,8 @@ def settle(
             call.durable = order.enqueue(None, pauses=pauses)
     else:
         call.durable = order.enqueue(durable)
+    if is_cut and type(call.durable) is Turn:
+        call.durable.is_cut = True
 
 
 async def give(scope: Scope, call: Call) -> None:

@@ -53,6 +53,7 @@ PROGRESS_S = 1.0
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
+_CANCELLED = ExecutionStatus.CANCELLED
 
 
 class Recording(Framing):
@@ -155,7 +156,6 @@ class Recording(Framing):
                 before = self._before(scope, with_fired(scope, inside))
             address, _, began, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = len(self.history.journal) + 1 if before is None else before.next_seq
-            behind = seq - began
             is_settled = status is _COMPLETED or status is _FAILED
             is_in_order = is_settled and not (details is not None and details.at_once)
             if is_in_order and order is not None and order.next > 0:
@@ -165,7 +165,7 @@ class Recording(Framing):
                 address,
                 status,
                 at,
-                behind,
+                seq - began,
                 attempt,
                 duration_s,
                 version,
@@ -186,7 +186,8 @@ class Recording(Framing):
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
-            make_turn = order.turn_if_shared if order is not None and is_in_order else None
+            is_given = is_in_order or (status is _CANCELLED and not self.is_stopping)
+            make_turn = order.turn_if_shared if order is not None and is_given else None
             append = self._append(bodies, update)
             try:
                 return self.writer.write(append, self.refuse_writes, make_turn)

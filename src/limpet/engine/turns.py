@@ -83,6 +83,8 @@ class Turn(asyncio.Future[Any]):
 
     is_ready = False
     """Of a live one: whether its outcome is durable."""
+    is_cut = False
+    """Of a live one: whether its outcome is that the code has cancelled the call."""
     wish: str | None = None
     is_wished = False
     """Whether the code wants to cancel the call."""

@@ -1,0 +1,124 @@
+"""A call that the code cancels is given to the code in its place among the others, live as on replay."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from limpet import DriftWarning, Limpet, agent, tool
+
+executed: Counter[str] = Counter()
+log: list[str] = []
+is_broken = True
+lock_is_free: asyncio.Event
+lock_is_taken: asyncio.Event
+
+
+class Broken(Exception):
+    """A bug in the code behind all calls."""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    global is_broken, lock_is_free, lock_is_taken
+    executed.clear()
+    log.clear()
+    is_broken, lock_is_free, lock_is_taken = True, asyncio.Event(), asyncio.Event()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DriftWarning)
+        yield
+
+
+@tool
+async def hold_lock(who: str, is_slow_to_leave: bool = False) -> str:
+    executed[who] += 1
+    try:
+        await asyncio.Event().wait()
+    finally:
+        lock_is_free.set()
+        if is_slow_to_leave:
+            await lock_is_taken.wait()
+    return who
+
+
+@tool
+async def take_lock(who: str) -> str:
+    executed[who] += 1
+    await lock_is_free.wait()
+    lock_is_taken.set()
+    return who
+
+
+@tool
+async def note(what: str) -> str:
+    executed[what] += 1
+    return what
+
+
+def run_and_resume(work: object) -> None:
+    """Runs an agent that fails at its end, and resumes it."""
+    global is_broken
+    with Limpet("memory://") as client:
+        with pytest.raises(Broken):
+            client.run_sync(work, state_id="x")  # pyright: ignore[reportArgumentType]  # an agent without parameters
+        is_broken = False
+        log.append("resumed")
+        client.run_sync(work, state_id="x")  # pyright: ignore[reportArgumentType]  # as above
+
+
+def test_a_cancellation_and_a_result_of_one_commit_are_given_in_the_order_of_the_journal() -> None:
+    @agent
+    async def program() -> None:
+        async def hold() -> None:
+            try:
+                await hold_lock("slow")
+            except asyncio.CancelledError:
+                log.append("slow is cancelled")
+
+        async def take() -> None:
+            log.append(await take_lock("quick"))
+
+        async with asyncio.TaskGroup() as group:
+            holding = group.create_task(hold())
+            group.create_task(take())
+            await note("both are under way")
+            holding.cancel()
+        if is_broken:
+            raise Broken
+
+    run_and_resume(program)
+    assert ["slow is cancelled", "quick", "resumed", "slow is cancelled", "quick"] == log
+    assert {"slow": 1, "quick": 1, "both are under way": 1} == executed
+
+
+def test_a_call_that_is_cancelled_again_while_that_is_recorded_is_cancelled_once() -> None:
+    @agent
+    async def program() -> None:
+        async def hold() -> None:
+            try:
+                await hold_lock("slow", is_slow_to_leave=True)
+            except asyncio.CancelledError:
+                log.append("slow is cancelled")
+                await asyncio.sleep(0)
+                log.append(await note("cleaned up"))
+
+        async def cancel_again(holding: asyncio.Task[None]) -> None:
+            log.append(await take_lock("quick"))
+            holding.cancel()
+
+        async with asyncio.TaskGroup() as group:
+            holding = group.create_task(hold())
+            group.create_task(cancel_again(holding))
+            await note("both are under way")
+            holding.cancel()
+        if is_broken:
+            raise Broken
+
+    run_and_resume(program)
+    in_order = ["quick", "slow is cancelled", "cleaned up"]
+    assert [*in_order, "resumed", *in_order] == log
+    assert {"slow": 1, "quick": 1, "both are under way": 1, "cleaned up": 1} == executed
