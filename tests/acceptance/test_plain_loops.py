@@ -228,6 +228,17 @@ def test_stopped_at_any_write_and_resumed_under_other_timings_every_result_goes_
     assert stop_at > 6
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_run_with_loops_of_plain_agents_goes_through_a_rehearsal_and_a_validation(name: str) -> None:
+    actor, args, expected = PROGRAMS[name]
+    client = Limpet("memory://")
+    assert expected == client.run_sync(actor, *args, state_id="checked")
+    rehearsed = asyncio.run(client.rehearse("checked"))["checked"]
+    assert rehearsed.is_ok, str(rehearsed)
+    validated = asyncio.run(client.validate("checked"))["checked"]
+    assert validated.is_ok, str(validated)
+
+
 def test_a_tool_that_runs_a_loop_without_calls_has_one_record() -> None:
     client = Limpet("memory://")
     assert 7 == client.run_sync(counts, state_id="counts")

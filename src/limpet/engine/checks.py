@@ -13,6 +13,7 @@ from limpet.engine.live import LiveState
 from limpet.engine.perform import perform_call
 from limpet.engine.run import Run
 from limpet.engine.state import ExecutionState
+from limpet.engine.thread_hooks import ThreadHooks
 from limpet.engine.validation import ValidationReport
 from limpet.engine.writer import Writer
 from limpet.errors import LimpetError, NotRecorded, ValueNotStorable
@@ -39,7 +40,7 @@ async def check_run(writer: Writer, run: Run, header: StateHeader, history: Hist
     args = (*run.args, None, live.facade) if isinstance(run.actor, HandlerActor) else run.args
     call = Call(run.actor, live.top.take(run.actor.label), args, run.kwargs, run.args)
     try:
-        with branching(live):
+        with branching(live), ThreadHooks(live.threads):
             await perform_call(live.top, call)
     except (NotRecorded, ValueNotStorable):
         pass  # The report has it.
