@@ -20,7 +20,8 @@ from limpet.codec.names import main_module_name
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MissingSecret, secret_parameters, texts_of
 from limpet.engine.call import Call
-from limpet.engine.perform import perform, perform_call, perform_keyed
+from limpet.engine.keyed import perform_keyed
+from limpet.engine.perform import perform, perform_call
 from limpet.engine.scope import current_scope
 from limpet.engine.signatures import is_async, name_of_kind, only_named, positional_names
 from limpet.engine.threads import loop_of, run_plain, wait_for
@@ -194,11 +195,11 @@ class Actor(Generic[P, R]):
         address = path + self.suffix
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(address)
+        if self.key is not None:
+            return perform_keyed(scope, self.label, perform, scope, self, path, address, args, kwargs)
         if address in scope.live.history.latest:
-            call = perform(scope, self, path, address, args, kwargs)
-        else:
-            call = perform_call(scope, Call(self, path, args, kwargs, args, address))
-        return call if self.key is None else perform_keyed(scope, self.label, call)
+            return perform(scope, self, path, address, args, kwargs)
+        return perform_call(scope, Call(self, path, args, kwargs, args, address))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
@@ -402,8 +403,9 @@ class HandlerActor(Actor[[Any], Any]):
         call = Call(self, path, (input, context, scope.live.facade), {}, (input,))
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
-        performed = perform_call(scope, call)
-        return performed if self.key is None else perform_keyed(scope, self.label, performed)
+        if self.key is not None:
+            return perform_keyed(scope, self.label, perform_call, scope, call)
+        return perform_call(scope, call)
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = scope_of_thread(self)

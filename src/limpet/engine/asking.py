@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast, overload
 from limpet.codec.answer_types import NotFitting, converted, schema_of, to_plain
 from limpet.engine.actors import Actor
 from limpet.engine.call import Call
+from limpet.engine.keyed import perform_keyed
 from limpet.engine.live import LiveState
-from limpet.engine.perform import perform_call, perform_keyed
+from limpet.engine.perform import perform_call
 from limpet.engine.questions import fitting_answer, question_of
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope, current_scope
@@ -48,8 +49,7 @@ class WaitActor(Actor[..., Any]):
         call = Call(self, scope.take(named) if key is None else scope.take_keyed(named), (awaited,), {}, (plain,))
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
-        performed = perform_call(scope, call)
-        return performed if key is None else perform_keyed(scope, named, performed)
+        return perform_call(scope, call) if key is None else perform_keyed(scope, named, perform_call, scope, call)
 
 
 _QUESTION = WaitActor("ask", WaitType.QUESTION)

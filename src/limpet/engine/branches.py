@@ -18,14 +18,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from limpet.engine.completion import Listed, Lists, name_of, who_makes
+from limpet.engine.keyed import until_released
 from limpet.engine.live import LiveState
 from limpet.engine.loops import Hooks
 from limpet.engine.order import Order
-from limpet.engine.perform import perform, perform_call, perform_keyed
+from limpet.engine.perform import perform, perform_call
 from limpet.engine.scope import Scope, current_scope
 from limpet.journal.address import label
 
-_CALLS = (perform.__code__, perform_call.__code__, perform_keyed.__code__)
+_CALLS = (perform.__code__, perform_call.__code__, until_released.__code__)
 
 AnyCoroutine = Coroutine[Any, Any, Any] | Generator[Any, Any, Any]
 

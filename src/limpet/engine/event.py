@@ -10,8 +10,9 @@ import msgspec
 
 from limpet.engine.actors import Actor, HandlerActor, check_limits
 from limpet.engine.call import Call
+from limpet.engine.keyed import perform_keyed
 from limpet.engine.opening import is_rolled_back
-from limpet.engine.perform import perform_call, perform_keyed
+from limpet.engine.perform import perform_call
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.state import ExecutionState
 from limpet.engine.stoppable import stoppable
@@ -75,8 +76,7 @@ class ExecutionEvent:
         self.address = call.address
         if live.rehearsal is not None:
             live.rehearsal.note_site(call.address)
-        performed = self._perform(scope, call)
-        return perform_keyed(scope, named, performed) if self.tag else performed
+        return perform_keyed(scope, named, self._perform, scope, call) if self.tag else self._perform(scope, call)
 
     async def _perform(self, scope: Scope, call: Call) -> ExecutionResult:
         live = scope.live

@@ -8,7 +8,7 @@ to the caller only after it is durable. What follows an attempt without a result
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.artifacts.stored_values import Encoded, Pending
@@ -91,14 +91,6 @@ async def perform(
                     live.saved.note(record.details)
             return values.decode(record.result)
     return await perform_call(scope, Call(actor, path, args, kwargs, args, address))
-
-
-async def perform_keyed(scope: Scope, label: str, call: Coroutine[Any, Any, Any]) -> Any:
-    """Perform a call that has a key, which is in use until it has ended."""
-    try:
-        return await call
-    finally:
-        scope.release_key(label)
 
 
 async def perform_call(scope: Scope, call: Call) -> Any:

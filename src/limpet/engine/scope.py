@@ -8,7 +8,8 @@ concurrently therefore needs a scope of its own, and gets one where its task is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from limpet.engine.live import LiveState
     from limpet.engine.order import Order
     from limpet.engine.storage_view import StorageView
+
+
+AnyCoroutine = Coroutine[Any, Any, Any]
 
 
 class Start(NamedTuple):
@@ -74,8 +78,9 @@ class Scope:
     of what it does."""
     has_branches = False
     """Of an event: whether any task was created inside it: what its code reads may then decide what others do."""
-    keyed: dict[str, Scope] | None = None
-    """Of an event, by the label of each call with a key that is under way inside it: the branch that made it."""
+    keyed: dict[str, tuple[Scope, Callable[[], AnyCoroutine | None]]] | None = None
+    """Of an event, by the label of each call with a key that is under way inside it: the branch that made it, and a
+    reference to its coroutine."""
     order: Order | None = None
     """Of an event: the order in which its code is given its results, from the first time that it matters."""
     expects = -1
@@ -123,21 +128,25 @@ class Scope:
             self._refuse(label)
         if event.keyed is None:
             event.keyed = {}
-        elif event.keyed.get(label, self) is not self:
+        elif (held := event.keyed.get(label)) is not None and held[0] is not self and _is_open(held[1]()):
             raise UsageError(
                 f"Two branches of {event.prefix.removesuffix('::')!r} call {label!r} at the same time, and a key "
                 "stands for one call.",
                 "Give each call a key of its own, or make the calls one after the other.",
             )
-        event.keyed[label] = self
         number = event.counts.get(label, 0) + 1
         event.counts[label] = number
         return event.prefix + label if number == 1 else f"{event.prefix}{label}#{number}"
 
+    def hold_key(self, label: str, held: Callable[[], AnyCoroutine | None]) -> None:
+        """No other branch makes a call with this key until it is released, or the coroutine of the call is closed."""
+        assert self.event.keyed is not None
+        self.event.keyed[label] = self, held
+
     def release_key(self, label: str) -> None:
         """A call with a key has ended: any branch may make it again."""
         keyed = self.event.keyed
-        if keyed is not None and keyed.get(label) is self:
+        if keyed is not None and label in keyed and keyed[label][0] is self:
             del keyed[label]
 
     def _refuse(self, label: str) -> None:
@@ -194,6 +203,11 @@ class Scope:
             event.failed = [address]
         else:
             event.failed.append(address)
+
+
+def _is_open(coro: AnyCoroutine | None) -> bool:
+    """Whether a coroutine may still go on: one whose task was cancelled before it began does not."""
+    return coro is not None and inspect.getcoroutinestate(coro) != inspect.CORO_CLOSED
 
 
 current_scope: ContextVar[Scope | None] = ContextVar("limpet_scope", default=None)
