@@ -302,6 +302,34 @@ def test_a_run_that_waits_for_its_store_can_be_stopped(tmp_path: Path, monkeypat
         assert ["stuck::agent_call", "stuck::step::tool_call"] == Limpet(backend).history("s").addresses()
 
 
+def test_a_run_that_waits_for_its_store_ends_when_its_task_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saver, "LEAVE_PATIENCE_S", 0.2)
+
+    async def cancelled(backend: StateBackend, outage: Outage) -> None:
+        @agent
+        async def stuck() -> None:
+            await step(0)
+            outage.begin()
+            await step(1)
+
+        running = asyncio.create_task(Limpet(backend).run(stuck, state_id="s", on_save_error="pause"))
+        async with asyncio.timeout(10):
+            while 1 not in executed:
+                await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=10)
+        assert running.done()
+        with pytest.raises((BackendUnavailable, asyncio.CancelledError)):
+            await running
+
+    with locked_store(tmp_path) as (backend, outage):
+        asyncio.run(cancelled(backend, outage))
+        outage.end()
+        assert Limpet(backend).verify("s").is_sound
+
+
 class TakenOver(MemoryStateBackend):
     """A store that does not answer for a while; meanwhile another process takes a state over."""
 

@@ -139,8 +139,6 @@ class LiveState(FurtherRecording):
         """The loop of the run, as its code sees it."""
         self.cancelling: int = 0
         """How often that task had been cancelled when that was last looked at."""
-        self.is_left: bool = False
-        """Whether whoever awaits the run has cancelled it: what is cancelled from then on is not the code's doing."""
         self._recorded_order: RecordedOrder | None = None
 
     def _prepare_stopping(self) -> None:
@@ -241,8 +239,18 @@ class LiveState(FurtherRecording):
         """Look who cancels the task of the run: its own code, if it happens during one of its callbacks."""
         assert self.root is not None
         cancelling = self.root.cancelling()
-        self.is_left = self.is_left or (before and cancelling > self.cancelling)
+        self.was_left = self.was_left or (before and cancelling > self.cancelling)
         self.cancelling = cancelling
+
+    @property
+    def is_left(self) -> bool:
+        """Whether whoever awaits the run has cancelled it: what is cancelled from then on is not the code's doing.
+
+        Asked on the loop of the run. What waits for a commit is woken outside of the order, which has not noticed yet.
+        """
+        if self.root is not None and not (self.hooks is not None and self.hooks.is_in_step):
+            self.note_cancelling(before=True)
+        return self.was_left
 
     def give_address_back(self, path: str) -> None:
         """Nothing was decided on a call at the top, as the state is held elsewhere: made again, it is the same one."""

@@ -481,8 +481,12 @@ class Order(Stalls):
         for waiting in (self.parked, self.overdue, self.deferred):
             waiting.clear()
         self.queue = deque(timer for timer in self.queue if isinstance(timer, Timer))
+        live = self._scope.live
+        is_stopped = live.is_left or live.stopper.is_cancelling
         for turn in left:
-            if not turn.done():
+            if is_stopped:
+                turn.cut_off()
+            elif not turn.done():
                 turn.set_exception(too_late(self._scope))
         if self._patience is not None:
             self._patience.cancel()

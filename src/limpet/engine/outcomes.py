@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.engine.notices import tell
 from limpet.engine.order import Order
 from limpet.engine.scope import Scope
+from limpet.engine.stopping import Stopped
 from limpet.engine.turns import Turn, too_late
 from limpet.engine.user_lines import warn_at_user
 from limpet.errors import LateCallWarning
@@ -82,9 +83,14 @@ def _end_moment(future: asyncio.Future[None]) -> None:
 
 
 def refuse_late(scope: Scope, call: Call) -> None:
-    """Raise UsageError, with a warning that names the line: what encloses the call has ended before it."""
+    """Raise UsageError, with a warning that names the line: what encloses the call has ended before it.
+
+    Where whoever awaits the run has cancelled it, that is why, and the call is only stopped.
+    """
     if call.is_refused:
         return
+    if scope.live.is_left:
+        raise Stopped
     call.is_refused = True
     error = too_late(scope)
     message = (

@@ -89,6 +89,8 @@ class Recording(Framing):
         """Whether any call has failed here: it may fail the run, and be tried again later."""
         self.is_stopping = False
         """Whether the run is being stopped: its calls ask the stopper what to do."""
+        self.was_left = False
+        """Whether it has been noticed that whoever awaits the run has cancelled it."""
         self.next_timeline: NewTimeline | None = None
         """The timeline that the first write begins, where the state was loaded at an earlier point than its end."""
         self.saver: Saver | None = None

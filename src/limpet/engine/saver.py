@@ -168,9 +168,10 @@ class Saver:
             is_done = self._next_ticket < ticket and self._in_flight_ticket < ticket
             # A run that is being stopped waits for its store once, when it is left.
             goes_on = self.on_error is OnSaveError.CONTINUE or self._live.is_stopping
-            is_left = self.failure is not None and goes_on and not is_needed
-            if is_done or is_left:
+            is_passed_over = self.failure is not None and goes_on and not is_needed
+            if is_done or is_passed_over:
                 return None
+            is_leaving = is_leaving or self._live.was_left
             has_end = is_leaving or (is_needed and self.on_error is not OnSaveError.PAUSE)
             patience_s = LEAVE_PATIENCE_S if is_leaving else END_PATIENCE_S
             until = self._live.clock.elapsed() + patience_s if has_end else None
