@@ -240,6 +240,28 @@ def forking_tools(store: str, *endings: str) -> None:
     print(result)
 
 
+def processes_in_tools(store: str) -> None:
+    """Plain tools start a process and look how it has ended."""
+    client = Limpet(store)
+
+    def work() -> None:
+        signal.alarm(PATIENCE_S)
+        assert 10 == client.run_sync(sums, 4, state_id="child")
+
+    @tool
+    def start_process() -> int | None:
+        process = multiprocessing.get_context("fork").Process(target=work)
+        process.start()
+        process.join()
+        return process.exitcode
+
+    @agent
+    async def starting() -> list[int | None]:
+        return [await start_process(), await add(1)]
+
+    print(client.run_sync(starting, state_id="starting"))
+
+
 def signalled(store: str) -> None:
     """A signal to a child that was forked in a run which handles signals is the child's own."""
     client = Limpet(store)
@@ -325,7 +347,10 @@ def main() -> None:
     signal.alarm(3 * PATIENCE_S)
     ways: dict[str, Callable[..., None]] = {
         each.__name__: each
-        for each in (used_store, in_the_middle, pool, daemon, forking_tools, signalled, explicit, in_memory)
+        for each in (
+            *(used_store, in_the_middle, pool, daemon, forking_tools, processes_in_tools),
+            *(signalled, explicit, in_memory),
+        )
     }
     ways[way](store, *arguments)
 

@@ -85,6 +85,11 @@ def test_a_child_that_comes_out_of_the_tool_it_was_forked_in_gets_an_error(store
     assert_sound(store, "forking")
 
 
+def test_a_process_that_a_plain_tool_starts_ends_well(store: str, tmp_path: Path) -> None:
+    assert "[0, 2]\n" == fork(tmp_path, "processes_in_tools", store)
+    assert_sound(store, "starting", "child")
+
+
 def test_a_signal_to_a_child_does_not_stop_the_run_of_its_parent(store: str, tmp_path: Path) -> None:
     assert "[2, -15, 3]\n" == fork(tmp_path, "signalled", store)
     assert_sound(store, "signalled")

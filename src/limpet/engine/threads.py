@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as thread_pools
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
@@ -43,6 +44,10 @@ _pool = _new_pool()
 @processes.in_forked_child
 def _after_fork() -> None:
     global _pool
+    # At its end a child waits for the threads of all pools, and fails at that where it was forked on one of them.
+    waited_for: Any = thread_pools._threads_queues  # pyright: ignore[reportPrivateUsage]  # there is no other way
+    for thread in list(_pool._threads):
+        waited_for.pop(thread, None)
     _pool = _new_pool()
     _given_up.clear()
 
