@@ -262,6 +262,27 @@ def processes_in_tools(store: str) -> None:
     print(client.run_sync(starting, state_id="starting"))
 
 
+def orphaned(store: str) -> None:
+    """A child goes on with a run of its parent, which is gone by the time the child looks who that was."""
+    client = Limpet(store)
+    parent = os.getpid()
+    os.getppid = lambda: 1
+
+    @agent
+    async def going_on() -> int:
+        child = os.fork()
+        if child:
+            return status_of(child)
+        signal.alarm(PATIENCE_S)
+        try:
+            await add(1)
+        except LeaseLost as error:
+            os._exit(7 if f"by process {parent}," in str(error) else 8)
+        return 9
+
+    print(client.run_sync(going_on, state_id="going-on"))
+
+
 def signalled(store: str) -> None:
     """A signal to a child that was forked in a run which handles signals is the child's own."""
     client = Limpet(store)
@@ -348,7 +369,7 @@ def main() -> None:
     ways: dict[str, Callable[..., None]] = {
         each.__name__: each
         for each in (
-            *(used_store, in_the_middle, pool, daemon, forking_tools, processes_in_tools),
+            *(used_store, in_the_middle, pool, daemon, forking_tools, processes_in_tools, orphaned),
             *(signalled, explicit, in_memory),
         )
     }

@@ -90,6 +90,10 @@ def test_a_process_that_a_plain_tool_starts_ends_well(store: str, tmp_path: Path
     assert_sound(store, "starting", "child")
 
 
+def test_a_child_is_told_which_process_runs_the_state_although_that_has_ended(store: str, tmp_path: Path) -> None:
+    assert "7\n" == fork(tmp_path, "orphaned", store)
+
+
 def test_a_signal_to_a_child_does_not_stop_the_run_of_its_parent(store: str, tmp_path: Path) -> None:
     assert "[2, -15, 3]\n" == fork(tmp_path, "signalled", store)
     assert_sound(store, "signalled")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -175,7 +174,7 @@ class LiveState(FurtherRecording):
         if self.lease is None:
             self.holder = new_holder()
             return
-        error = LeaseOfParent(self.state_id, self.lease.fence, os.getppid())
+        error = LeaseOfParent(self.state_id, self.lease.fence, self.holder.pid)
         # Not told to anybody: what goes on here goes on in the parent.
         self.lease, self._refusal = None, error
         self.is_of_parent = True

@@ -81,6 +81,7 @@ class Writer:
         """The groups that the thread has not finished. A commit must not overtake them."""
         self._quick_commits = 0
         """How many of the last commits in a row were quick."""
+        self._process = os.getpid()
         processes.tell_of_forks(self)
 
     def after_fork(self) -> None:
@@ -92,9 +93,10 @@ class Writer:
         self._turns, self._handed_over = {}, []
         self._has_thread = False
         self.crowd = self._quick_commits = 0
+        parent, self._process = self._process, os.getpid()
         for job in lost:
             if job.loop is not None and not job.loop.is_closed():
-                answers: _Answered = [(job, _of_parent(job.what))]
+                answers: _Answered = [(job, _of_parent(job.what, parent))]
                 job.loop.call_soon(_resolve, answers)
 
     def write(
@@ -275,10 +277,10 @@ def _resolve(answers: _Answered) -> None:
             future.set_result(answer)
 
 
-def _of_parent(what: Append | Claim) -> LeaseOfParent:
+def _of_parent(what: Append | Claim, parent: int) -> LeaseOfParent:
     if isinstance(what, Append):
-        return LeaseOfParent(what.lease.state_id, what.lease.fence, os.getppid())
-    return LeaseOfParent(what.header.state_id, 0, os.getppid())
+        return LeaseOfParent(what.lease.state_id, what.lease.fence, parent)
+    return LeaseOfParent(what.header.state_id, 0, parent)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
