@@ -137,3 +137,29 @@ def test_a_timer_that_fired_before_a_cancellation_which_failed_the_run_keeps_its
     began = time.monotonic()
     assert [TimeoutError, Broken] == runs(with_a_limit)[:2]
     assert time.monotonic() - began < 1.0, "no patience is needed: the timer is recorded"
+
+
+def test_what_a_bug_had_cancelled_is_no_drift_once_the_bug_is_mended() -> None:
+    now.update(slow=1000.0)
+
+    async def grouped() -> list[str]:
+        async def looks_again() -> str:
+            await fetch("a")
+            if now["run"] < 3:
+                now["slow"] = 0.0
+                raise ConnectionError("this is the bug")
+            return await fetch("again")
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(fetch("slow")), group.create_task(looks_again())]
+        await fetch("report")
+        return [task.result() for task in tasks]
+
+    async def leaves_the_group() -> list[str]:
+        try:
+            return await grouped()
+        except* ConnectionError as group:
+            raise group.exceptions[0] from None
+
+    assert [ConnectionError, ConnectionError, ["slow", "again"]] == runs(leaves_the_group)
+    assert {"a": 1, "slow": 2, "again": 1, "report": 1} == executed

@@ -74,13 +74,19 @@ class Stalls(Timers):
 
     def place_taken(self) -> str | None:
         """What is recorded in the place of a call that is not, if anything is."""
-        return f"it is not recorded, and {self._missed()} was recorded in its place" if self.is_replaying else None
+        missed = self._missed(self._at + 1) if self.is_replaying else None
+        return None if missed is None else f"it is not recorded, and {missed} was recorded in its place"
 
-    def _missed(self) -> str:
-        """What is recorded next."""
+    def _missed(self, until: int) -> str | None:
+        """What of the recorded up to a place has not come. A call that came, and is not cancelled any more, has."""
         assert self._entries is not None
-        entry = self._entries[self._at]
-        return "a timer that fires" if type(entry) is int else repr(cast(EventRecord, entry).address)
+        for entry in self._entries[self._at : until]:
+            if type(entry) is int:
+                return "a timer that fires"
+            record = cast(EventRecord, entry)
+            if record.status is not _CANCELLED or record.seq not in self.parked:
+                return repr(record.address)
+        return None
 
     def _is_certain(self) -> bool:
         """Whether all tasks of the code certainly wait for what is given here, and for each other."""
@@ -96,7 +102,7 @@ class Stalls(Timers):
 
     def _release(self) -> bool:
         """Give the earliest of the recorded outcomes that are asked for; a cancellation only where that is all."""
-        entries, missed = self._entries, self._missed()
+        entries = self._entries
         assert entries is not None
         asked = sorted(self._places[seq] for seq in self.parked)
         records = [(at, cast(EventRecord, entries[at])) for at in asked]
@@ -104,11 +110,12 @@ class Stalls(Timers):
             is_stale = record.status is _CANCELLED and not self.parked[record.seq].is_wished
             if is_stale and any(other.status is not _CANCELLED for _, other in records):
                 continue
+            missed = self._missed(at)
             turn = self.parked.pop(record.seq)
             for each in entries[self._at : at]:
                 if type(each) is EventRecord:
                     self._pass_over(each.seq)
-            drift = None if at == self._at else f"{missed} was recorded before it, and is not called"
+            drift = None if missed is None else f"{missed} was recorded before it, and is not called"
             self._at = at
             self._step()
             if is_stale:

@@ -428,6 +428,17 @@ def test_a_new_call_in_the_place_of_a_recorded_one_is_told() -> None:
     run(main)
 
 
+def test_a_call_that_is_not_cancelled_any_more_is_not_missing() -> None:
+    async def main() -> None:
+        with Inside(CUT_NORTH, SOUTH) as inside:
+            asked = [inside.task(inside.ask(each)) for each in (CUT_NORTH, SOUTH)]
+            given = await inside.task(inside.begin("new"))
+            await asyncio.wait(asked)
+            assert [None, None, None] == [given.drift, *(each.result().drift for each in asked)]
+
+    run(main)
+
+
 def test_the_earliest_call_that_is_asked_for_goes_on_where_the_next_one_is_missing() -> None:
     first, second, third = outcome(3, "a"), outcome(4, "b"), outcome(5, "c")
 
