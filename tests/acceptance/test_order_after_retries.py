@@ -163,3 +163,28 @@ def test_what_a_bug_had_cancelled_is_no_drift_once_the_bug_is_mended() -> None:
 
     assert [ConnectionError, ConnectionError, ["slow", "again"]] == runs(leaves_the_group)
     assert {"a": 1, "slow": 2, "again": 1, "report": 1} == executed
+
+
+def test_calls_that_took_the_places_of_cancelled_ones_keep_their_order() -> None:
+    now.update(slow=1000.0)
+
+    async def grouped() -> list[str]:
+        async def looks_on() -> str:
+            await fetch("a")
+            if now["run"] == 1:
+                raise ConnectionError("this is the bug")
+            now["slow"] = 0.0
+            await fetch("first")
+            return await fetch("second")
+
+        slow, others = asyncio.create_task(fetch("slow")), asyncio.create_task(looks_on())
+        try:
+            await others
+        except ConnectionError:
+            slow.cancel()
+            await asyncio.wait([slow])
+            raise
+        return [await slow, others.result()]
+
+    assert [ConnectionError, Broken, ["slow", "second"]] == runs(grouped)
+    assert {"a": 1, "slow": 2, "first": 1, "second": 1} == executed

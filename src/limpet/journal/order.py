@@ -104,15 +104,27 @@ def _is_said(record: EventRecord) -> bool:
 
 def _in_their_places(entries: list[Entry]) -> list[Entry]:
     """The entries, with those that were given in the place of others before these."""
-    moved = [each for each in entries if type(each) is EventRecord and each.details is not None and each.details.before]
-    for record in moved:
-        assert record.details is not None
-        before = record.details.before
-        place = next((at for at, each in enumerate(entries) if type(each) is EventRecord and each.seq == before), None)
-        if place is not None:
-            entries.remove(record)
-            entries.insert(place, record)
+    for at, entry in enumerate(entries):
+        if type(entry) is EventRecord and (before := _given_before(entry)):
+            entries.insert(_place_of(before, entries[:at]), entries.pop(at))
     return entries
+
+
+def _given_before(record: EventRecord) -> int:
+    """The number of the outcome in whose place one was given; 0 where it was given behind all others."""
+    return 0 if record.details is None else record.details.before
+
+
+def _place_of(seq: int, entries: list[Entry]) -> int:
+    """Where the outcome with that number stands. Where it no longer counts: before what came next in its own place."""
+    following: int | None = None
+    for at, each in enumerate(entries):
+        if type(each) is EventRecord:
+            if each.seq == seq:
+                return at
+            if following is None and each.seq > seq and not _given_before(each):
+                following = at
+    return len(entries) if following is None else following
 
 
 def _fired_last(entries: list[Entry]) -> list[Entry]:

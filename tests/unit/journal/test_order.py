@@ -117,6 +117,23 @@ def test_a_value_that_was_given_at_once_has_no_place(journal: Journal) -> None:
     assert [NORTH] == journal.entries()
 
 
+def test_what_was_given_in_the_place_of_another_outcome_stands_before_it(journal: Journal) -> None:
+    journal.event(SOUTH).event(NORTH, details=Details(before=2))
+    assert [NORTH, SOUTH] == journal.entries()
+
+
+def test_what_was_given_in_a_place_that_is_gone_stands_before_what_came_next(journal: Journal) -> None:
+    journal.event(NORTH, E.CANCELLED).event(SOUTH, E.CANCELLED)
+    journal.event(EAST, details=Details(before=2)).event(NORTH, details=Details(before=3))
+    assert [EAST, NORTH, SOUTH] == journal.entries()
+
+
+def test_what_was_given_in_the_place_of_what_came_later_itself_keeps_its_own(journal: Journal) -> None:
+    journal.event(NORTH, E.CANCELLED).event(SOUTH, details=Details(before=2)).event(EAST, details=Details(before=2))
+    journal.event(NORTH)
+    assert [SOUTH, EAST, NORTH] == journal.entries()
+
+
 # Timers
 
 
