@@ -132,6 +132,71 @@ def test_a_plan_names_what_is_declared_once() -> None:
     assert () == client.plan_rerun("o", CHARGE, replace="x").once_again
 
 
+def test_what_was_cancelled_before_it_began_is_executed_without_a_word() -> None:
+    bugs = ["before the charge", "beside the charge"]
+
+    async def checks() -> None:
+        await price("kelp")
+        if bugs:
+            raise RuntimeError(bugs.pop(0))
+
+    @agent
+    async def pays() -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(checks())
+            charging = group.create_task(charge(10)) if len(bugs) < 2 else None
+        return "nothing" if charging is None else charging.result()
+
+    client = Limpet("memory://")
+    for _ in range(2):
+        with pytest.raises(ExceptionGroup):
+            client.run_sync(pays, state_id="o")
+    assert ExecutionStatus.CANCELLED is client.history("o")["pays::charge::tool_call"].status
+    assert "receipt 10" == client.run_sync(pays, state_id="o")
+    assert ["price kelp", "charge 10"] == executed
+
+
+def test_what_was_cut_off_inside_stays_unknown_when_it_is_cancelled_before_it_could_begin_again() -> None:
+    bugs = ["beside the charge"]
+    is_charging = asyncio.Event()
+
+    @tool(once=True)
+    async def charges_slowly() -> None:
+        executed.append("charge")
+        is_charging.set()
+        await asyncio.Event().wait()
+
+    @tool
+    async def take_from_stock() -> None:
+        await is_charging.wait()
+        raise LookupError("nothing is left")
+
+    async def checks() -> None:
+        await price("kelp")
+        if "take_from_stock" in executed:
+            raise RuntimeError(bugs.pop())
+        executed.append("take_from_stock")
+        await take_from_stock()
+
+    @agent
+    async def pays() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(charges_slowly())
+            group.create_task(checks())
+
+    client = Limpet("memory://")
+    found: list[Any] = []
+    for _ in range(2):
+        with pytest.raises(ExceptionGroup):
+            client.run_sync(pays, state_id="o")
+        found.append(client.history("o")["pays::charges_slowly::tool_call"])
+    assert [] == bugs
+    assert found[0].seq < found[1].seq
+    assert found[0].details.key
+    assert found[0].details == found[1].details
+    assert 1 == executed.count("charge")
+
+
 PROGRAM = """
 import os, signal, sys
 from limpet import Limpet, agent, tool

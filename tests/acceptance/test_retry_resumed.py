@@ -651,3 +651,29 @@ def test_a_kept_configuration_counts_for_a_backoff_that_is_taken_up_without_it(
         Limpet(reopen()).run_sync(calls, state_id="kept")
     assert 4 == executions["counted"]
     assert [pytest.approx(5.0, abs=3.5), 10.0, 15.0] == clock.waits
+
+
+# A wait that the code cuts off before the next attempt.
+
+
+def test_attempts_go_on_where_a_wait_for_them_was_cut_off_again(
+    reopen: Callable[[], StateBackend], clock: Turned
+) -> None:
+    switch.update(limit_s=0.01, succeeds=3)
+    slowly = RetryConfig(4, BackoffStrategy.CONSTANT, initial_delay=10.0, jitter=False, retry_timeout=60.0)
+
+    @agent
+    async def impatient(url: str) -> str:
+        async with asyncio.timeout(switch["limit_s"]):
+            return await fetch.options(retry_config=slowly)(url)
+
+    for wait in (1, 2):
+        clock.endless = wait
+        with pytest.raises(TimeoutError):
+            Limpet(reopen()).run_sync(impatient, "kelp", state_id="r")
+    switch["limit_s"] = None
+    client = Limpet(reopen())
+    assert "KELP" == client.run_sync(impatient, "kelp", state_id="r")
+    assert [1, 2, 3] == seen
+    spent = [record.details.spent_s for record in records(client, "impatient::fetch::tool_call") if record.details]
+    assert max(spent) < 60.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from limpet.engine.event_details import details_unbegun
 from limpet.engine.failures import causes_of, failure_of, mark_failed
 from limpet.engine.notices import tell
 from limpet.engine.outcomes import settle
@@ -113,11 +114,9 @@ async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes
     is_late = is_late or (live.has_cut_off and scope.is_given_up)
     is_begun = call.start is not None or is_by_code
     if live.lease is not None and live.can_be_left and is_begun and not is_late:
-        start = call.start or Start(
-            call.address, live.clock.now(), live.next_order(), call.actor.version, b"", encoded, attempt=call.attempt
-        )
+        start = call.start or _unbegun(scope, call, encoded)
         details = start.details
-        if call.attempt > 1 and not (details is not None and details.due_at):
+        if call.start is not None and call.attempt > 1 and not (details is not None and details.due_at):
             details = msgspec.structs.replace(details or Details(), spent_s=time_spent(live, call))
         durable = live.write_outcome(*(scope, start, status, live.clock.now(), call.execution_time), details=details)
         if is_by_code and not live.is_stopping:
@@ -133,9 +132,18 @@ async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes
             live.bus.give_a_moment()
 
 
+def _unbegun(scope: Scope, call: Call, encoded: bytes) -> Start:
+    """The start of a call that did not begin here. The attempt that is due stays due, and so does the wait for it."""
+    live, actor = scope.live, call.actor
+    record = live.history.latest.get(call.address)
+    order, attempt = (live.next_order(), 1) if record is None else (record.order, next_attempt(record))
+    details = details_unbegun(actor, record)
+    return Start(call.address, live.clock.now(), order, actor.version, b"", encoded, attempt=attempt, details=details)
+
+
 def time_spent(live: LiveState, call: Call) -> float:
     """How long a call has taken so far, with all attempts and waits, in whatever processes."""
-    return call.spent_s + live.clock.elapsed() - call.began
+    return call.spent_s + (live.clock.elapsed() - call.began if call.began else 0.0)
 
 
 async def end_tasks(live: LiveState, child: Scope) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from limpet.journal.address import SEPARATOR
 from limpet.journal.history import History
-from limpet.model import EventRecord, EventType, ExecutionStatus, Record, TimerRecord
+from limpet.model import EventRecord, EventType, ExecutionStatus, Record, Settled, TimerRecord
 from limpet.model.words import WaitType
 
 Entry = EventRecord | int
@@ -99,7 +99,7 @@ class RecordedOrder:
 
 def _is_said(record: EventRecord) -> bool:
     """Whether a person or a probe has said what a record tells, rather than that it happened."""
-    return record.details is not None and bool(record.details.settled)
+    return record.details is not None and record.details.settled not in ("", Settled.NOT_EXECUTED)
 
 
 def _in_their_places(entries: list[Entry]) -> list[Entry]:

@@ -28,7 +28,7 @@ class Settled(StrEnum):
     FAILED = "failed"
     """A person has said that it failed for good."""
     NOT_EXECUTED = "not executed"
-    """It failed before its handler ran."""
+    """It failed, or was cut off, before its handler ran."""
 
 
 class CurrentEvent(msgspec.Struct, frozen=True, kw_only=True):

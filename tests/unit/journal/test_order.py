@@ -226,6 +226,11 @@ def test_a_word_about_a_cancelled_call_is_not_its_cancellation(journal: Journal)
     assert [] == journal.entries()
 
 
+def test_a_cancellation_of_a_call_that_had_not_begun_is_one_like_any_other(journal: Journal) -> None:
+    journal.event(NORTH, E.CANCELLED, details=Details(settled="not executed"))
+    assert [NORTH] == journal.entries()
+
+
 def test_a_timer_that_fired_before_a_retried_failure_counts_whatever_was_cancelled_behind_it(journal: Journal) -> None:
     journal.timers(1).event(NORTH, E.FAILED).timers(2).event(SOUTH, E.CANCELLED)
     journal.event(SHOP, E.FAILED, causes=(NORTH,))
