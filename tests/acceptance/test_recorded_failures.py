@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import errno
 import os
 import pickle
 import subprocess
@@ -583,3 +584,38 @@ def test_a_run_that_is_resumed_elsewhere_goes_on_with_the_stand_ins() -> None:
             client.run_sync(catches, state_id="kelp")
     asyncio.run(client.resume("kelp", agent=catches))
     assert [True, True, True] == [isinstance(error, Declared) for error in caught]
+
+
+class DiskFull(OSError):
+    def __init__(self, path: str) -> None:
+        super().__init__(f"no space is left for {path}")
+        self.errno, self.filename = errno.ENOSPC, path
+
+
+def in_a_file(error: Exception, **fields: Any) -> Callable[[], BaseException]:
+    def make() -> BaseException:
+        for name, value in fields.items():
+            setattr(error, name, value)
+        return error
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "fields"),
+    [
+        (lambda: DiskFull("/kelp"), {"errno": errno.ENOSPC, "filename": "/kelp", "strerror": None}),
+        (in_a_file(OSError(2, "no kelp"), filename="/kelp"), {"errno": 2, "filename": "/kelp", "filename2": None}),
+        (in_a_file(SyntaxError("no kelp"), filename="kelp.py", lineno=7), {"filename": "kelp.py", "lineno": 7}),
+        (
+            in_a_file(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no kelp"), reason="no kelp in /kelp"),
+            {"reason": "no kelp in /kelp", "object": b"\xff", "end": 1},
+        ),
+    ],
+)
+def test_fields_of_built_in_classes_are_kept_that_were_set_later(
+    make: Callable[[], BaseException], fields: dict[str, Any]
+) -> None:
+    error = replayed(make)
+    assert isinstance(error, type(make()))
+    assert fields == {name: getattr(error, name) for name in fields}

@@ -6,11 +6,12 @@ The initialisers of built-in exceptions fill fields from the arguments and are c
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import msgspec
 
-from limpet.codec.kinds import Lower, NotStorable, listed, mapped
+from limpet.codec.kinds import Lower, NotStorable, Opaque, listed, mapped
 from limpet.codec.names import name_of
 from limpet.codec.user_types.families import (
     layout_of,
@@ -65,24 +66,42 @@ MEMBERS: Final[dict[type, tuple[str, ...]]] = {
 """What built-in exceptions keep beside their arguments and their ``__dict__``."""
 
 
-def built_in_members(error: BaseException) -> dict[str, Any]:
-    """What an exception has of ``MEMBERS``."""
-    layout = layout_of(type(error))
-    return {
-        name: vars(base)[name].__get__(error)
-        for base, names in MEMBERS.items()
-        if base in layout.__mro__
-        for name in names
-    }
+_FIELDS: Final[dict[type, tuple[str, ...]]] = {
+    **MEMBERS,
+    OSError: ("errno", "strerror", "filename", "filename2"),
+    StopIteration: ("value",),
+    SyntaxError: ("msg", "filename", "lineno", "offset", "text", "end_lineno", "end_offset"),
+    UnicodeDecodeError: ("encoding", "object", "start", "end", "reason"),
+    UnicodeEncodeError: ("encoding", "object", "start", "end", "reason"),
+}
+"""The same, with those that are filled from the arguments: code may set them to something else later."""
 
 
-def put_members(error: BaseException, members: dict[Any, Any]) -> None:
-    """Give an exception that is made again what it has of ``MEMBERS``."""
+def built_in_fields(error: BaseException) -> dict[str, Any]:
+    """What an exception has of ``_FIELDS`` that its arguments do not give."""
     layout = layout_of(type(error))
-    for base, names in MEMBERS.items():
-        for name in names:
-            if base in layout.__mro__ and name in members:
-                vars(base)[name].__set__(error, members[name])
+    fields = {(base, name): vars(base)[name] for base in layout.__mro__ for name in _FIELDS.get(base, ())}
+    plain: BaseException | None = None
+    with suppress(Exception):
+        plain = initialised(layout, layout, argument_list(error))
+    kept = {name: field.__get__(error) for (_, name), field in fields.items()}
+    if plain is None:
+        return kept
+    given = {name: field.__get__(plain) for (_, name), field in fields.items()}
+    return {name: item for name, item in kept.items() if not _is_same(item, given[name])}
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (type(one) in (str, bytes, int) and type(one) is type(other) and one == other)
+
+
+def put_fields(error: BaseException, fields: dict[Any, Any]) -> None:
+    """Give an exception that is made again what it has of ``_FIELDS``. What does not fit there is left out."""
+    for base in layout_of(type(error)).__mro__:
+        for name in _FIELDS.get(base, ()):
+            if name in fields and type(fields[name]) is not Opaque:
+                with suppress(Exception):
+                    vars(base)[name].__set__(error, fields[name])
 
 
 def lower_exception(value: BaseException, lower: Lower, with_traceback: bool) -> list[Any]:

@@ -20,8 +20,8 @@ from limpet.codec.user_types.exceptions import (
     FAILED_CALL,
     RECORDED_TRACEBACK,
     argument_list,
-    built_in_members,
-    put_members,
+    built_in_fields,
+    put_fields,
     put_origin,
     traceback_text,
 )
@@ -68,7 +68,7 @@ def lower_raised(
         message,
         lower(_args_of(error, message)),
         lower(_attributes_of(error)),
-        lower(pydantic if pydantic is not None else built_in_members(error)),
+        lower(pydantic if pydantic is not None else built_in_fields(error)),
         says_message or named is not None,
         lower(error.__cause__),
         error.__suppress_context__,
@@ -144,6 +144,7 @@ def _build(parts: Any) -> BaseException:
         error = _as_old(names[0], raised) or _exact(names[0], args, mapped(raised.members))
     if error is None:
         error = make_stand_in(names, message, args)
+        put_fields(error, mapped(raised.members))
     _put(error, with_stand_ins(attributes, readable_name(names[0])))
     put_origin(error, raised.cause, raised.is_context_hidden, raised.traceback)
     return error
@@ -186,7 +187,7 @@ def _exact(name: str, args: list[Any], members: dict[Any, Any]) -> BaseException
     error = make_as(cast("type[BaseException]", cls), args)
     if error is None:
         return None
-    put_members(error, members)
+    put_fields(error, members)
     return error
 
 
