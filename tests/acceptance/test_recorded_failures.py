@@ -619,3 +619,40 @@ def test_fields_of_built_in_classes_are_kept_that_were_set_later(
     error = replayed(make)
     assert isinstance(error, type(make()))
     assert fields == {name: getattr(error, name) for name in fields}
+
+
+class Refusals(ExceptionGroup[Exception]):
+    """Made as the documentation of Python does it: from other arguments than those of every group."""
+
+    exit_code: int
+
+    def __new__(cls, errors: list[Exception], exit_code: int) -> Refusals:
+        self = super().__new__(cls, f"exit code: {exit_code}", errors)
+        self.exit_code = exit_code
+        return self
+
+    def derive(self, excs: Any) -> Refusals:
+        return cast("Any", Refusals)(excs, self.exit_code)
+
+
+def local_group() -> BaseException:
+    class Local(ExceptionGroup[Exception]):
+        pass
+
+    return Local("both", [ValueError("north"), LookupError("south")])
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: cast("Any", Refusals)([ValueError("north"), LookupError("south")], 3), local_group]
+)
+def test_a_group_of_a_class_of_its_own_is_a_group_on_replay(make: Callable[[], BaseException]) -> None:
+    group = replayed(make)
+    taken: list[str] = []
+    try:
+        raise group
+    except* ValueError as part:
+        taken += [f"value {error}" for error in part.exceptions]
+    except* LookupError as part:
+        taken += [f"lookup {error}" for error in part.exceptions]
+    assert ["value north", "lookup south"] == taken
+    assert getattr(make(), "exit_code", None) == getattr(group, "exit_code", None)

@@ -41,6 +41,12 @@ _MOST_NAMES: Final = 32
 _bases_of = cast("Callable[[type], tuple[type, ...]]", vars(type)["__mro__"].__get__)
 _EXCEPTION_TAG: Final = 21
 
+# What a subclass has under these names is passed over.
+_message_of = cast("Callable[[BaseException], str]", vars(BaseExceptionGroup)["message"].__get__)
+_exceptions_in = cast(
+    "Callable[[BaseException], tuple[BaseException, ...]]", vars(BaseExceptionGroup)["exceptions"].__get__
+)
+
 
 class Raised(msgspec.Struct, frozen=True, array_like=True):
     """The parts as they are written."""
@@ -92,6 +98,9 @@ def _as_utf8(text: str) -> str:
 
 
 def _args_of(error: BaseException, message: str) -> list[Any]:
+    if is_derived(type(error), BaseExceptionGroup):
+        # A class of groups may be made from other arguments than what every group has.
+        return [_message_of(error), list(_exceptions_in(error))]
     # The arguments of a class with secret fields are often just these.
     return [message] if secret_fields(type(error)) else argument_list(error)
 

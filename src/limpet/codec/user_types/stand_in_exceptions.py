@@ -100,7 +100,7 @@ def _nearest(found: Sequence[type]) -> tuple[type, ...]:
 def _is_open(cls: type) -> bool:
     """Whether a class can be derived from without any code of it running."""
     is_plain = cast("type[object]", type(cls)) is type and entry_of(cls, "__init_subclass__") is _NOTICES_NOTHING
-    return is_plain and bool(flags_of(cls) & _IS_BASE) and not is_derived(cls, BaseExceptionGroup)
+    return is_plain and bool(flags_of(cls) & _IS_BASE)
 
 
 def _instance(bases: tuple[type, ...], name: str, args: Sequence[Any]) -> BaseException:
