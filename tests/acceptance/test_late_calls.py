@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from limpet import LateCallWarning, Limpet, UsageError, agent, tool
+from limpet import EventRecord, ExecutionStatus, LateCallWarning, Limpet, UsageError, agent, tool
 
 executed: Counter[str] = Counter()
 
@@ -135,6 +135,39 @@ def test_a_run_goes_on_behind_a_late_call_of_an_agent_inside_it(client: Limpet, 
     assert told
     assert client.verify("x").is_sound
     assert result == client.run_sync(in_an_agent, inner, state_id="x")
+    assert {"a": 1, "b": 1, "c": 1} == executed
+
+
+@pytest.mark.parametrize("ending", [ExecutionStatus.CANCELLED, ExecutionStatus.COMPLETED])
+def test_an_agent_that_has_ended_is_not_started_again_by_calls_that_it_left_behind(
+    client: Limpet, ending: ExecutionStatus
+) -> None:
+    @agent
+    async def asks() -> str:
+        return await slow("b")
+
+    @agent
+    async def leaves() -> None:
+        task = gates[-1].forget(asks())
+        if ending is ExecutionStatus.CANCELLED:
+            await asyncio.wait([task])  # Who is cancelled here does not cancel the task.
+
+    @agent
+    async def around() -> str:
+        leaving = asyncio.create_task(leaves())
+        await charge("a")
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        gates[-1].opened.set()
+        await asyncio.wait(gates[-1].forgotten)
+        return await charge("c")
+
+    result, late, _ = asyncio.run(late_of(lambda: client.run(around, state_id="x")))
+    assert ("charged c", [UsageError]) == (result, [type(each) for each in late])
+    events = [each for each in client.history("x") if isinstance(each, EventRecord)]
+    life = [each.status for each in events if each.address == "around::leaves::agent_call"]
+    assert [ExecutionStatus.STARTED, ending] == life
+    assert client.verify("x").is_sound
     assert {"a": 1, "b": 1, "c": 1} == executed
 
 

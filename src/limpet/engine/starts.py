@@ -81,11 +81,15 @@ def newest_start(history: History, scope: Scope | None) -> int:
 
 
 def not_started(scope: Scope) -> list[Scope]:
-    """The insides of the calls that enclose what happens there and have no record yet, from the outermost."""
+    """The insides of the calls that enclose what happens there and have no record yet, from the outermost.
+
+    One that has ended is none of them: its outcome carries its start, and what it left behind does not start it again.
+    """
     found: list[Scope] = []
     above: Scope | None = scope.event
     while above is not None and above.pending_start is not None:
-        found.append(above)
+        if not above.is_closed:
+            found.append(above)
         above = above.parent.event if above.parent is not None else None
     found.reverse()
     return found
