@@ -188,3 +188,24 @@ def test_calls_that_took_the_places_of_cancelled_ones_keep_their_order() -> None
 
     assert [ConnectionError, Broken, ["slow", "second"]] == runs(grouped)
     assert {"a": 1, "slow": 2, "first": 1, "second": 1} == executed
+
+
+def test_what_is_cancelled_before_it_could_begin_again_is_cancelled_in_that_place_ever_after() -> None:
+    now.update(a=0.01, slow=1000.0)
+
+    async def races() -> list[str]:
+        async def race() -> str:
+            slow = asyncio.create_task(fetch("slow"))
+            first = await fetch("a")
+            slow.cancel()
+            await asyncio.wait([slow])
+            return first + await fetch("c")
+
+        found = await asyncio.gather(race(), fetch("b"), return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+        return [str(each) for each in found]
+
+    assert [ConnectionError, Broken, ["ac", "b"]] == runs(races)
+    assert {"a": 1, "b": 2, "c": 1, "slow": 1} == executed

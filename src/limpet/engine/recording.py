@@ -160,7 +160,7 @@ class Recording(Framing):
             seq = len(self.history.journal) + 1 if before is None else before.next_seq
             is_settled = status is _COMPLETED or status is _FAILED
             is_in_order = is_settled and not (details is not None and details.at_once)
-            if is_in_order and order is not None and order.next > 0:
+            if (is_in_order or status is _CANCELLED) and order is not None and order.next > 0:
                 details = msgspec.structs.replace(details or kept or Details(), before=order.next)
             record = EventRecord(
                 seq,
