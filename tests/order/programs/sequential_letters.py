@@ -14,7 +14,7 @@ async def write(letter: str) -> str:
 
 
 @tool(once=True, probe=probe_effect)
-async def post(letter: str) -> str:
+async def post_letter(letter: str) -> str:
     await make_effect(letter)
     return f"receipt for {letter}"
 
@@ -33,5 +33,5 @@ async def program() -> list[str]:
     diary.decide(f"got {await office('office')}")
     for number in range(3):
         diary.decide(f"got {await write(f'letter-{number}')}")
-    diary.decide(f"got {await post('parcel')}")
+    diary.decide(f"got {await post_letter('parcel')}")
     return diary.decisions
