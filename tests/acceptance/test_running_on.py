@@ -871,3 +871,24 @@ def test_a_plan_of_an_older_timeline_counts_that_one(client: Limpet) -> None:
     asyncio.run(client.rerun("x", "step#2"))
     assert 5 == client.plan_rerun("x", "step#2").calls_again
     assert 2 == client.plan_rerun("x", "step#2", timeline=1).calls_again
+
+
+def test_a_call_that_was_cancelled_behind_the_address_is_cancelled_there_again() -> None:
+    @tool
+    async def watch(what: str) -> None:
+        executions[what] += 1
+        await asyncio.Event().wait()
+
+    @agent
+    async def watched() -> list[str]:
+        watching = asyncio.create_task(watch("queue"))
+        done = [await step("a"), await step("b"), await step("c")]
+        watching.cancel()
+        await asyncio.wait([watching])
+        return [*done, await step("d")]
+
+    with Limpet("memory://", on_drift="error") as client:
+        assert ["a/1", "b/1", "c/1", "d/1"] == client.run_sync(watched, state_id="w")
+        assert ["a/1", "b/2", "c/2", "d/2"] == asyncio.run(client.rerun("w", "watched::step#2"))
+        assert ["a/1", "b/2", "c/2", "d/3"] == asyncio.run(client.rerun("w", "watched::step#4"))
+    assert 2 == executions["queue"]

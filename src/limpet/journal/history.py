@@ -59,6 +59,7 @@ class History:
     __slots__ = (
         "artifacts",
         "changes",
+        "cut_parts",
         "executions",
         "journal",
         "latest",
@@ -104,6 +105,8 @@ class History:
         """All changes of both."""
         self.executions: Executions | None = None
         """What code that is replayed has written and read, once that is asked for."""
+        self.cut_parts: list[Part] = []
+        """The parts of the timeline of which not everything belongs to it."""
 
     @property
     def position(self) -> int:
@@ -275,6 +278,7 @@ class History:
     def _read(self, parts: Sequence[Part]) -> None:
         """Read the journal anew, as the timeline that is made of these parts."""
         self._forget()
+        self.cut_parts = [part for part in parts if part.below]
         sieve = Sieve(parts)
         latest, to_retry, take = self.latest, self.to_retry, self.records.append
         failed: dict[str, EventRecord] = {}

@@ -6,8 +6,11 @@ whatever task, of those that the code cancelled, and of its timers that fired.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from limpet.journal.address import SEPARATOR
 from limpet.journal.history import History
+from limpet.journal.timeline import Sieve, Verdict
 from limpet.model import EventRecord, EventType, ExecutionStatus, Record, Settled, TimerRecord
 from limpet.model.words import WaitType
 
@@ -31,13 +34,18 @@ class RecordedOrder:
         self._inside: dict[str, list[Record]] = {}
         self._enclosing: dict[str, str] = {}
         """By the scope of a call: the path of the call that encloses it."""
+        self._cuts: dict[str, dict[int, int]] = {}
+        """By the path of a call: where stretches of the journal end, and the first records of the call in them that the
+        timeline does not have."""
 
     def entries(self, path: str) -> list[Entry]:
         """What the code inside the call with this path was given, in order, as far as that still counts.
 
         A failure that will be retried does not count, nor what only followed from it: later cancellations and timers.
+        Neither does a cancellation behind something that the timeline does not have.
         """
         self._sort()
+        cuts = self._cuts.get(path, {})
         latest, to_retry = self.history.latest, self.history.to_retry
         entries: list[Entry] = []
         is_behind_retried = has_just_fired = False
@@ -55,7 +63,7 @@ class RecordedOrder:
                 if record.status is not _CANCELLED:
                     if is_newest and not is_retried:
                         entries.append(record)
-                elif is_newest and not is_behind_retried and not _is_said(record):
+                elif is_newest and not is_behind_retried and not _is_said(record) and not _is_in(cuts, record):
                     entries.append(record)
                 else:
                     if has_just_fired:
@@ -68,15 +76,14 @@ class RecordedOrder:
         if records is not self._records:
             self._records, self._sorted = records, 0
             self._inside, self._enclosing = {}, {}
+            self._cuts = self._found_cuts() if self.history.cut_parts else {}
         inside, enclosing = self._inside, self._enclosing
         for number in range(self._sorted, len(records)):
             record = records[number]
             if type(record) is EventRecord:
                 status = record.status
                 if status is _COMPLETED or status is _FAILED or status is _CANCELLED:
-                    address = record.address
-                    end = address.rfind(SEPARATOR, 0, address.rfind(SEPARATOR))
-                    scope = address[:end] if end > 0 else ""
+                    scope = _scope_of(record.address)
                     path = enclosing.get(scope)
                     if path is None:
                         path = enclosing[scope] = self._path_of(scope)
@@ -89,12 +96,38 @@ class RecordedOrder:
                 inside.setdefault(record.path, []).append(record)
         self._sorted = len(records)
 
-    def _path_of(self, scope: str) -> str:
+    def _path_of(self, scope: str, others: Collection[str] = ()) -> str:
         """The path of the innermost call around a scope, which may be a branch of it."""
         latest = self.history.latest
-        while scope and not any(scope + suffix in latest for suffix in _SUFFIXES):
+        while scope and not any(scope + suffix in latest or scope + suffix in others for suffix in _SUFFIXES):
             scope = scope.rpartition(SEPARATOR)[0]
         return scope
+
+    def _found_cuts(self) -> dict[str, dict[int, int]]:
+        parts, journal = self.history.cut_parts, self.history.journal
+        judge = Sieve(parts).judge
+        dropped = [
+            (record, part.last)
+            for part in parts
+            for record in journal[part.first - 1 : part.last]
+            if judge(record) is not Verdict.BELONGS and type(record) is EventRecord
+        ]
+        addresses = {record.address for record, _ in dropped}
+        found: dict[str, dict[int, int]] = {}
+        for record, last in dropped:
+            if record.status in (_COMPLETED, _FAILED, _CANCELLED):
+                found.setdefault(self._path_of(_scope_of(record.address), addresses), {}).setdefault(last, record.seq)
+        return found
+
+
+def _scope_of(address: str) -> str:
+    """Where the call with an address was made."""
+    end = address.rfind(SEPARATOR, 0, address.rfind(SEPARATOR))
+    return address[:end] if end > 0 else ""
+
+
+def _is_in(stretches: dict[int, int], record: EventRecord) -> bool:
+    return any(first < record.seq <= last for last, first in stretches.items())
 
 
 def _is_said(record: EventRecord) -> bool:

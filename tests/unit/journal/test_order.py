@@ -284,3 +284,30 @@ def test_timers_that_fired_behind_the_cut_of_a_timeline_do_not_belong_to_it(jour
         TimelineRecord(seq=7, at=0.0, number=2, base=1, parts=(Part(first=1, last=6, below=3),), address=SOUTH)
     )
     assert [NORTH, 1] == journal.entries()
+
+
+def test_a_cancellation_behind_the_cut_of_a_timeline_does_not_count(journal: Journal) -> None:
+    journal.event(NORTH, order=2).event(EAST, order=4).event(SOUTH, E.CANCELLED, order=3)
+    journal.history.add(
+        TimelineRecord(seq=5, at=0.0, number=2, base=1, parts=(Part(first=1, last=4, below=4),), address=EAST)
+    )
+    assert [NORTH] == journal.entries()
+    journal.event(EAST).event(SOUTH, E.CANCELLED, order=3)
+    assert [NORTH, EAST, SOUTH] == journal.entries()
+
+
+def test_a_cancellation_before_the_cut_of_a_timeline_counts(journal: Journal) -> None:
+    journal.event(NORTH, order=2).event(SOUTH, E.CANCELLED, order=3).event(EAST, order=4)
+    journal.history.add(
+        TimelineRecord(seq=5, at=0.0, number=2, base=1, parts=(Part(first=1, last=4, below=4),), address=EAST)
+    )
+    assert [NORTH, SOUTH] == journal.entries()
+
+
+def test_the_cut_of_a_timeline_inside_another_call_does_not_count(journal: Journal) -> None:
+    inside = "shop::desk::ask::tool_call"
+    journal.event("shop::desk::agent_call", E.STARTED).event(inside, order=5).event(SOUTH, E.CANCELLED, order=4)
+    journal.history.add(
+        TimelineRecord(seq=5, at=0.0, number=2, base=1, parts=(Part(first=1, last=4, below=5),), address=inside)
+    )
+    assert [SOUTH] == journal.entries()
