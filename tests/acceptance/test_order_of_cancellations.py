@@ -122,3 +122,25 @@ def test_a_call_that_is_cancelled_again_while_that_is_recorded_is_cancelled_once
     in_order = ["quick", "slow is cancelled", "cleaned up"]
     assert [*in_order, "resumed", *in_order] == log
     assert {"slow": 1, "quick": 1, "both are under way": 1, "cleaned up": 1} == executed
+
+
+def test_a_task_that_cancels_itself_ends_in_the_same_way_on_replay() -> None:
+    @agent
+    async def program() -> None:
+        async def cancel_itself() -> str:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            return await note("made all the same")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(take_lock("beside it"))
+            task = asyncio.create_task(cancel_itself())
+            await asyncio.wait([task])
+            log.append("cancelled" if task.cancelled() else task.result())
+            lock_is_free.set()
+        if is_broken:
+            raise Broken
+
+    run_and_resume(program)
+    assert ["cancelled", "resumed", "cancelled"] == log

@@ -308,7 +308,10 @@ class Order(Stalls):
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     # The outcome stands; the code meets its cancellation where it awaits something next.
-                    self._run_next(cancel_again, task, turn.wish)
+                    if turn.is_wished_by_itself:
+                        cancel_again(task, turn.wish)
+                    else:
+                        self._run_next(cancel_again, task, turn.wish)
             return given
         except asyncio.CancelledError:
             self.drop(turn)

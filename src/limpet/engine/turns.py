@@ -88,6 +88,8 @@ class Turn(asyncio.Future[Any]):
     wish: str | None = None
     is_wished = False
     """Whether the code wants to cancel the call."""
+    is_wished_by_itself = False
+    """Whether the task that waits had cancelled itself before it made the call."""
 
     def __init__(self, order: Order, record: EventRecord | None) -> None:
         super().__init__(loop=order.hooks.loop)
@@ -102,6 +104,8 @@ class Turn(asyncio.Future[Any]):
             self.order.drop(self)
             return super().cancel(msg)
         self.wish, self.is_wished = msg, True
+        task = asyncio.current_task(self.get_loop())
+        self.is_wished_by_itself = getattr(task, "_fut_waiter", None) is self
         self.order.wake()
         return True
 
