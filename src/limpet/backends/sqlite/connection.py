@@ -19,7 +19,7 @@ import msgspec
 
 from limpet.backends.sqlite.driver import Connection, connect
 from limpet.backends.sqlite.faults import translated, translated_os
-from limpet.backends.sqlite.open_files import Identity, identity_of
+from limpet.backends.sqlite.file_identity import Identity, identity_of
 from limpet.backends.sqlite.queries import MIGRATIONS, QUERIES, SCHEMA
 from limpet.errors import NotAStore, StoreNotWritable, UnsupportedVersion, UsageError
 from limpet.processes import keep_for_good, new_lock

@@ -28,7 +28,8 @@ from limpet.backends.sqlite.connection import (
 )
 from limpet.backends.sqlite.driver import Bindings, Connection, Cursor
 from limpet.backends.sqlite.faults import translated
-from limpet.backends.sqlite.open_files import CONFIRM_EVERY_S, LOOK_EVERY_S, OpenFiles, identity_of
+from limpet.backends.sqlite.file_identity import identity_of
+from limpet.backends.sqlite.open_files import CONFIRM_EVERY_S, LOOK_EVERY_S, OpenFiles
 from limpet.backends.sqlite.queries import QUERIES
 from limpet.errors import StoreReplaced, UsageError
 from limpet.model import DiskUse

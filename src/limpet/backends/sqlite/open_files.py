@@ -11,7 +11,7 @@ be lost so soon behind any acknowledgement. But each is that changes a header, a
 
 from __future__ import annotations
 
-import os
+from limpet.backends.sqlite.file_identity import identity_of
 
 LOG = "-wal"
 
@@ -20,17 +20,6 @@ CONFIRM_EVERY_S = 0.0005
 
 LOOK_EVERY_S = 0.01
 """A store that has written nothing for so long is looked at before it writes, too."""
-
-Identity = tuple[int, int]
-
-
-def identity_of(path: str) -> Identity | None:
-    """What tells a file from all others, whatever its name; None if there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class OpenFiles:
