@@ -7,16 +7,16 @@ weakly, and told of a fork: before it, in the parent after it, and in the child.
 
 from __future__ import annotations
 
-import itertools
-
 # Before our own functions are registered: what is registered later is called earlier, so the lock of the logs is taken
 # only after whoever holds a lock of ours and logs something has let go of it.
 import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
-from weakref import WeakSet, WeakValueDictionary
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakSet, ref
+
+T = TypeVar("T")
 
 log = logging.getLogger("limpet.processes")
 
@@ -44,10 +44,37 @@ class Pausable(Forkable, Protocol):
         ...
 
 
-_numbers = itertools.count()
-# By numbers, so that they are told in the order in which they were made.
-_forkable: WeakValueDictionary[int, Forkable] = WeakValueDictionary()
-_pausable: WeakValueDictionary[int, Pausable] = WeakValueDictionary()
+class _Known(Generic[T]):
+    """Things that are told of forks as long as anybody uses them, in the order in which they were made.
+
+    A run adds some of its own, so this is made to cost it next to nothing: references are dropped by the hundred.
+    """
+
+    def __init__(self) -> None:
+        self._references: list[ref[T]] = []
+        self._most = 100
+        self._dropping = threading.Lock()
+
+    def add(self, thing: T) -> None:
+        self._references.append(ref(thing))
+        if len(self._references) > self._most and self._dropping.acquire(blocking=False):
+            try:
+                count = len(self._references)
+                used = [each for each in self._references[:count] if each() is not None]
+                self._references[:count] = used  # Others may have been added behind them meanwhile.
+                self._most = 100 + 2 * len(used)
+            finally:
+                self._dropping.release()
+
+    def used(self) -> list[T]:
+        return [thing for each in list(self._references) if (thing := each()) is not None]
+
+    def after_fork(self) -> None:
+        self._dropping = threading.Lock()
+
+
+_forkable: _Known[Forkable] = _Known()
+_pausable: _Known[Pausable] = _Known()
 _functions: list[Callable[[], None]] = []
 _locks: WeakSet[Any] = WeakSet()
 _awaited: WeakSet[Any] = WeakSet()
@@ -67,14 +94,13 @@ def in_forked_child(function: Callable[[], None]) -> Callable[[], None]:
 
 def tell_of_forks(thing: Forkable) -> None:
     """Tell this in every forked child, as long as anybody uses it."""
-    _forkable[next(_numbers)] = thing
+    _forkable.add(thing)
 
 
 def pause_for_forks(thing: Pausable) -> None:
     """Tell this before every fork as well, and after it in the parent."""
-    number = next(_numbers)
-    _forkable[number] = thing
-    _pausable[number] = thing
+    _forkable.add(thing)
+    _pausable.add(thing)
 
 
 def new_lock(*, is_awaited: bool = False) -> threading.Lock:
@@ -125,7 +151,7 @@ def wait_for_fork() -> None:
 def _before() -> None:
     _forking.acquire()
     _taken[:] = [lock for lock in list(_awaited) if lock.acquire(timeout=PATIENCE_S)]
-    _paused[:] = _pausable.values()
+    _paused[:] = _pausable.used()
     for thing in _paused:
         _tell(thing.before_fork)
 
@@ -143,13 +169,15 @@ def _after_in_parent() -> None:
 def _after_in_child() -> None:
     global _forking
     _forking = threading.Lock()
+    _forkable.after_fork()
+    _pausable.after_fork()
     _paused.clear()
     _taken.clear()
     for lock in list(_locks):
         lock._at_fork_reinit()  # As the standard library does it with its own.
     for function in _functions:
         _tell(function)
-    for thing in list(_forkable.values()):
+    for thing in _forkable.used():
         _tell(thing.after_fork)
 
 

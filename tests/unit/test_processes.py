@@ -116,3 +116,17 @@ def test_what_nobody_uses_any_more_is_not_told() -> None:
     words: list[str] = []
     tell_of_forks(Told(words, "gone"))
     assert "" == said_in_child(lambda: ", ".join(words))
+
+
+def test_things_are_known_as_long_as_they_are_used() -> None:
+    class Thing:
+        def after_fork(self) -> None: ...
+
+    known: processes._Known[Thing] = processes._Known()
+    kept = [Thing() for _ in range(150)]
+    for thing in kept:
+        known.add(thing)
+        for _ in range(10):
+            known.add(Thing())
+    assert kept == known.used()
+    assert len(known._references) < 600

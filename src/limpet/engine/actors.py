@@ -191,13 +191,13 @@ class Actor(Generic[P, R]):
         if scope is None:
             require_scope_not_lost(self.name)
             return self._execute_outside(args, kwargs)
-        path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
+        live, path = scope.live, scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
         address = path + self.suffix
-        if scope.live.rehearsal is not None:
-            scope.live.rehearsal.note_site(address)
+        if live.rehearsal is not None:
+            live.rehearsal.note_site(address)
         if self.key is not None:
             return perform_keyed(scope, self.label, perform, scope, self, path, address, args, kwargs)
-        if address in scope.live.history.latest:
+        if address in live.history.latest:
             return perform(scope, self, path, address, args, kwargs)
         return perform_call(scope, Call(self, path, args, kwargs, args, address))
 

@@ -44,7 +44,6 @@ class EventBus:
         """The moment that the next call gives its subscribers."""
         self.idle_s = IDLE_S
         self._numbered = 0
-        processes.tell_of_forks(self)
 
     def after_fork(self) -> None:
         """In a forked child plain subscribers go on; async ones are on a loop of the parent."""
@@ -62,9 +61,8 @@ class EventBus:
 
         An async handler must be subscribed from inside a running loop, on which it then runs.
         """
-        with self._lock:
-            self._numbered += 1
-            name = name or f"{getattr(handler, '__name__', type(handler).__name__)}-{self._numbered}"
+        number = self._next_number()
+        name = name or f"{getattr(handler, '__name__', type(handler).__name__)}-{number}"
         self.unsubscribe(name)
         if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
             notices: asyncio.Queue[EventNotice] = asyncio.Queue()
@@ -91,9 +89,7 @@ class EventBus:
     async def stream(self) -> AsyncIterator[EventNotice]:
         """The notices from now on, as they come, until the loop over them is left."""
         notices: asyncio.Queue[EventNotice] = asyncio.Queue()
-        with self._lock:
-            self._numbered += 1
-            name = f"stream-{self._numbered}"
+        name = f"stream-{self._next_number()}"
         task = asyncio.create_task(asyncio.sleep(0))
         self._tasks[name] = (asyncio.get_running_loop(), notices, task)
         self._note_subscribers()
@@ -103,6 +99,13 @@ class EventBus:
         finally:
             self._tasks.pop(name, None)
             self._note_subscribers()
+
+    def _next_number(self) -> int:
+        with self._lock:
+            self._numbered += 1
+            if self._numbered == 1:  # Before the first subscriber there is nothing that a fork could break.
+                processes.tell_of_forks(self)
+            return self._numbered
 
     def publish(self, notice: EventNotice) -> None:
         """Hand a notice over to the subscribers. Returns at once and never raises."""

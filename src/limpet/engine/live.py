@@ -295,7 +295,8 @@ class LiveState(FurtherRecording):
 
     def forget(self) -> None:
         """Hold the state no longer, whether or not the store has been told."""
-        self.lease = None
-        self.held_until = 0.0
-        self.writer.keeper.drop(self.holder)
+        if self.lease is not None or self._refusal is not None:  # Else the keeper has dropped it already.
+            self.lease = None
+            self.held_until = 0.0
+            self.writer.keeper.drop(self.holder)
         mark_ended(self.holder)

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from limpet.engine.scope import Scope, current_scope
@@ -35,6 +36,13 @@ BUSY_STEPS = 1000
 Results are given in the midst of it."""
 
 _CANCELLED = ExecutionStatus.CANCELLED
+
+# What a run has that replays nothing: every call of an agent makes an order, and what is not made costs nothing.
+_NO_PLACES = cast("dict[int, int]", MappingProxyType({}))
+_NONE_PASSED = cast("set[int]", frozenset())
+_NONE_PARKED = cast("dict[int, Turn]", MappingProxyType({}))
+_NO_TURNS = cast("list[Turn]", ())
+_NO_TIMERS = cast("list[Timer]", ())
 
 
 class Order(Stalls):
@@ -81,24 +89,25 @@ class Order(Stalls):
         """The number of the recorded outcome that is given next; -1: that is not looked up yet, or it is a timer;
         0: nothing recorded is left."""
         self._entries: list[Entry] | None = None
-        self._places: dict[int, int] = {}
-        """By its number: where a recorded outcome stands among the entries."""
+        """What is recorded, in order. None: that is not looked up yet, and so nothing waits because of it."""
         self._at = 0
-        self._passed: set[int] = set()
+        self._places = _NO_PLACES
+        """By its number: where a recorded outcome stands among the entries."""
+        self._passed = _NONE_PASSED
         """The outcomes that were passed over, since the code did not ask for them in their place."""
-        self.parked: dict[int, Turn] = {}
+        self.parked = _NONE_PARKED
         """By the number of their records: calls whose recorded outcomes are not next."""
-        self.overdue: list[Turn] = []
+        self.overdue = _NO_TURNS
         """Calls that are recorded as cancelled, and were passed over, since the code did not cancel them by then."""
-        self.deferred: list[Turn] = []
+        self.deferred = _NO_TURNS
         """Calls without a recorded outcome, which begin when all that is recorded is given."""
+        self._unarmed = self._late = _NO_TIMERS
+        """The timers that are not armed as long as recorded outcomes are still to be given, and those that became due
+        meanwhile all the same."""
         self.queue: deque[Turn | Timer] = deque()
         """Live outcomes in the order of the journal, and timers that are due among them."""
         self.timers: dict[int, Timer] = {}
         self._numbers = 0
-        self._unarmed: list[Timer] = []
-        self._late: list[Timer] = []
-        """Timers that became due while recorded outcomes were still to be given."""
         self.fired: list[int] = []
         """The timers that fired, and are not recorded yet."""
         self.ahead = 0.0
@@ -261,6 +270,8 @@ class Order(Stalls):
 
     async def begin(self, scope: Scope) -> Given:
         """Wait until a call without a recorded outcome may begin, which the code of a scope has made."""
+        if self._entries is None:
+            self._look_up()
         turn = Turn(self, None)
         self.deferred.append(turn)
         self.wake()
@@ -356,6 +367,8 @@ class Order(Stalls):
 
     def _look_up(self) -> None:
         entries = self._entries = self._scope.live.recorded_order.entries(self._scope.prefix.removesuffix("::"))
+        self._passed, self.parked, self.overdue, self.deferred = set(), {}, [], []
+        self._unarmed, self._late = [], []
         self._places = {each.seq: at for at, each in enumerate(entries) if type(each) is EventRecord}
         known, self._at = self.next, 0
         if known > 0:
@@ -475,14 +488,15 @@ class Order(Stalls):
             return
         self.is_closed = True
         self.next, self._entries, self._at = 0, [], 0
+        if not (self._is_anything_due() or self._unarmed or self._patience):
+            return
         left = [
             *self.parked.values(),
             *self.overdue,
             *self.deferred,
             *(turn for turn in self.queue if isinstance(turn, Turn)),
         ]
-        for waiting in (self.parked, self.overdue, self.deferred):
-            waiting.clear()
+        self.parked, self.overdue, self.deferred = {}, [], []
         self.queue = deque(timer for timer in self.queue if isinstance(timer, Timer))
         live = self._scope.live
         is_stopped = live.is_left or live.stopper.is_cancelling

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
+_STARTED = ExecutionStatus.STARTED
+_NORMAL = ReplayMode.NORMAL
 
 LONGEST_TURN_S = 0.002
 """After so long without a pause the event loop gets a turn, even where every commit is made inline."""
@@ -118,11 +120,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             record = newest_record(live, call, record)
         event, drift = scope.event, None
         order = event.order or order_in(scope)
-        if (
-            record is not None
-            or live.mode is not ReplayMode.NORMAL
-            or (order is not None and (order.next or order.deferred))
-        ):
+        if record is not None or live.mode is not _NORMAL or (order is not None and (order.next or order.deferred)):
             found = await _look_up(scope, call, encoded, record, order)
             if type(found) is not Given:
                 return found
@@ -167,7 +165,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
 async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord | None, order: Order | None) -> Any:
     """What a call gives by what is recorded, in its place in the order; how it is let go on where it is executed."""
     live, drift = scope.live, None
-    if record is not None or live.mode is not ReplayMode.NORMAL:
+    if record is not None or live.mode is not _NORMAL:
         decision = decide(
             live.mode,
             None if record is None else record.status,
@@ -264,9 +262,9 @@ async def _execute(
         await require_allowed(scope, call, encoded)
     named = await live.put_artifacts(pending) if pending else ()
     child, start = _begin(scope, call, encoded, named, record)
-    if record is None:
-        check_new(scope, call, drift)
     order = scope.event.order
+    if record is None and (drift is not None or order is None):
+        check_new(scope, call, drift)
     if (order is not None and order.fired) or actor.once or live.unconfirmed is not None:
         await _record_before(scope, call, child)
     if live.bus.is_heard:
@@ -314,8 +312,10 @@ async def _execute(
     if durable is None and at - live.turn_began > LONGEST_TURN_S:
         live.turn_began = at
         settle(scope, call, None, pauses=True)
-    else:
+    elif durable is None or live.saver is not None:
         settle(scope, call, durable)
+    else:
+        call.is_settled, call.durable = True, durable  # The writer has asked the order for its turn.
     return result
 
 
@@ -416,12 +416,12 @@ def _begin(
     if actor.gate:
         start = start._replace(is_gate=True)
     child = scope.inside(call.path) if call.attempt == 1 else inside_of_attempt(scope, call)
-    if record is None:
+    if record is None or live.history.position == 1:
         child.expects = 0
     elif record.seq == 1:
         child.expects = 2
     begin_inside(child, order, is_new=record is None or is_new_execution(record, is_agent=actor.is_agent))
-    if actor.once or record is None or record.status is not ExecutionStatus.STARTED:
+    if actor.once or record is None or record.status is not _STARTED:
         child.pending_start = start
     call.start = start
     return child, start

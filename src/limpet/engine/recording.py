@@ -153,14 +153,14 @@ class Recording(Framing):
                 event.pending_start is not None
                 or self._reads
                 or (order is not None and order.fired)
-                or (inside is not None and inside.order is not None)
+                or (inside is not None and inside.order is not None and inside.order.fired)
             ):
                 before = self._before(scope, with_fired(scope, inside))
             address, _, began, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = len(self.history.journal) + 1 if before is None else before.next_seq
             is_settled = status is _COMPLETED or status is _FAILED
-            is_in_order = is_settled and not (details is not None and details.at_once)
-            if (is_in_order or status is _CANCELLED) and order is not None and order.next > 0:
+            is_in_order = is_settled and (details is None or not details.at_once)
+            if order is not None and order.next > 0 and (is_in_order or status is _CANCELLED):
                 details = msgspec.structs.replace(details or kept or Details(), before=order.next)
             record = EventRecord(
                 seq,
@@ -188,8 +188,9 @@ class Recording(Framing):
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
-            is_given = is_in_order or (status is _CANCELLED and not self.is_stopping)
-            make_turn = order.turn_if_shared if order is not None and is_given else None
+            make_turn = None
+            if order is not None and (is_in_order or (status is _CANCELLED and not self.is_stopping)):
+                make_turn = order.turn_if_shared
             append = self._append(bodies, update)
             try:
                 return self.writer.write(append, self.refuse_writes, make_turn)
@@ -372,14 +373,12 @@ class Recording(Framing):
         return self.lease
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
-        lease = self.lease or self._held_lease()
-        first = len(self.history.journal) - len(bodies) + 1
+        append = Append(self.lease or self._held_lease(), len(self.history.journal) - len(bodies) + 1, bodies)
         if update is None:
-            return Append(lease, first, bodies)
+            return append
         update = msgspec.structs.replace(update, end=End(self.history.position, self._link))
-        append = Append(lease, first, bodies, update)
         self._apply(update)
-        return append
+        return msgspec.structs.replace(append, update=update)
 
     def _apply(self, update: StateUpdate) -> None:
         self.header = msgspec.structs.replace(

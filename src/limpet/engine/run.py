@@ -164,12 +164,13 @@ def _with_settings(run: Run, metadata: StateMetadata) -> StateMetadata:
 async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: EventRecord) -> LiveState:
     """The state, held by this run. Whatever goes wrong, the lease is given back."""
     assert grant.lease is not None
+    is_new = grant.is_new
     live = LiveState(
         writer=writer,
         stored=run.stored,
         header=grant.header,
-        history=History(run.state_id),
-        link=frames.first_link(run.state_id),
+        history=History(run.state_id, [first] if is_new else ()),
+        link=frames.link_of(claim.bodies[0]) if is_new else frames.first_link(run.state_id),
         bus=run.bus,
         records_inputs=run.records_inputs,
         holder=claim.holder,
@@ -180,9 +181,7 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
     live.capture = run.capture
     live.begin_writing(grant.lease, grant.held_until)
     try:
-        if grant.is_new:
-            live.replace_history(History(run.state_id, [first]), frames.link_of(claim.bodies[0]))
-        else:
+        if not is_new:
             live.replace_history(*read_history(grant.header, await writer.read(run.state_id), run.stored))
             _require_same_run(run, live.history.first_event(), first)
             if run.new_timeline is not None:

@@ -57,8 +57,6 @@ class Scope:
 
     # What most scopes leave as it is stands in the class: one is made for every call.
 
-    depth = 0
-    """How many calls enclose what happens here."""
     reached = 0
     """Of the recorded calls that were given again here, each by itself when it was made: the latest start."""
     has_new = False
@@ -100,11 +98,13 @@ class Scope:
     call: Call | None = None
     """The call that this is the inside of, once it is executed."""
 
-    def __init__(self, live: LiveState, prefix: str, parent: Scope | None) -> None:
+    def __init__(self, live: LiveState, prefix: str, parent: Scope | None, depth: int = 0) -> None:
         self.live = live
         self.prefix = prefix
         """What stands before the label of a call made here."""
         self.parent = parent
+        self.depth = depth
+        """How many calls enclose what happens here."""
         self.event: Scope = self
         """The scope of the enclosing event; of a branch, that of the event it is a branch of."""
         self.counts: dict[str, int] = {}
@@ -157,8 +157,7 @@ class Scope:
 
     def branch(self, label: str) -> Scope:
         """A scope for code that runs concurrently with what goes on here."""
-        branch = Scope(self.live, self.take(label) + "::", self)
-        branch.depth = self.depth
+        branch = Scope(self.live, self.take(label) + "::", self, self.depth)
         branch.event = self.event
         branch.seen = self.seen
         self.event.has_branches = True
@@ -166,9 +165,7 @@ class Scope:
 
     def inside(self, path: str) -> Scope:
         """The scope of what a call that is made here does."""
-        scope = Scope(self.live, path + "::", self)
-        scope.depth = self.depth + 1
-        return scope
+        return Scope(self.live, path + "::", self, self.depth + 1)
 
     def is_inside(self, other: Scope) -> bool:
         """Whether this is that scope, or stands somewhere inside it."""

@@ -34,9 +34,15 @@ async def stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: 
 async def _stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: bool) -> Any:
     assert live.loop is not None
     try:
-        with branching(live), ThreadHooks(live.threads), live.watch.watching(), live.stopper.rooted():
-            live.root = asyncio.current_task() if is_run else None
-            result = await work
+        with branching(live), ThreadHooks(live.threads), live.watch:
+            task = asyncio.current_task()
+            assert task is not None
+            live.stopper.add_root(task)
+            try:
+                live.root = task if is_run else None
+                result = await work
+            finally:
+                live.stopper.remove_root(task)
         if not live.is_stopping or live.has_ended:
             return result
     except BaseException as error:

@@ -280,21 +280,17 @@ class Stopper:
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
-    @contextmanager
-    def rooted(self) -> Generator[None]:
-        """While this lasts, the current task awaits the run, and is what is cancelled to stop it."""
-        task = asyncio.current_task()
-        assert task is not None
+    def add_root(self, task: asyncio.Task[Any]) -> None:
+        """From now on this task awaits the run, and is what is cancelled to stop it."""
         self._roots.add(task)
         self.look()
-        try:
-            yield
-        finally:
-            self._roots.discard(task)
-            for _ in range(self._cancelled.pop(task, 0)):
-                task.uncancel()
-            if not self._roots and self._insisting is not None:
-                self._insisting.cancel()
+
+    def remove_root(self, task: asyncio.Task[Any]) -> None:
+        self._roots.discard(task)
+        for _ in range(self._cancelled.pop(task, 0)):
+            task.uncancel()
+        if not self._roots and self._insisting is not None:
+            self._insisting.cancel()
 
 
 def cancel(tasks: dict[Stoppable, Scope]) -> None:

@@ -154,11 +154,10 @@ def begin_inside(child: Scope, order: int, *, is_new: bool) -> None:
     if history.changes.newest:
         child.seen = view_of(child).began
     above = child.parent
-    while above is not None:
-        event = above.event
-        above = event.parent
-        if above is not None and event.newest < order:
+    while above is not None and (event := above.event).depth:
+        if event.newest < order:
             event.newest = order
+        above = event.parent
 
 
 def is_new_execution(record: EventRecord | None, *, is_agent: bool) -> bool:

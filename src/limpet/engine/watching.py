@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, cast
 
@@ -60,18 +59,16 @@ class Watch:
         signal = InterruptSignal(InterruptReason.BUDGET, f"It has taken the {limit_s:g} s in its budget.")
         self._ends[signal.reason] = (self._live.clock.elapsed() + limit_s - spent_s, signal)
 
-    @contextmanager
-    def watching(self) -> Generator[None]:
+    def __enter__(self) -> None:
         """Watch as long as this lasts, if there is anything to watch."""
         self._users += 1
         if self.checker is not None or self._ends:
             self._begin()
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._end()
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        if not self._users:
+            self._end()
 
     def _begin(self) -> None:
         self._end()

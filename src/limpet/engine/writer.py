@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, cast
 
+import msgspec
+
 from limpet import processes
 from limpet.backends.contract import Append, Claim, Grant, StateBackend
 from limpet.engine.lease import LeaseKeeper
@@ -41,24 +43,15 @@ PROOFS = 3
 Refused = Callable[[LimpetError], None]
 
 
-class _Job:
+class _Job(msgspec.Struct, eq=False):
     """Something to commit, and where its answer goes."""
 
-    __slots__ = ("future", "loop", "refused", "what")
-
-    def __init__(
-        self,
-        what: Append | Claim,
-        future: Any,
-        loop: asyncio.AbstractEventLoop | None,
-        refused: Refused | None = None,
-    ) -> None:
-        self.what = what
-        self.future = future
-        self.loop = loop
-        """None: the future is a thread's own."""
-        self.refused = refused
-        """Told of a refusal even where nobody waits for the answer any more."""
+    what: Append | Claim
+    future: Any
+    loop: asyncio.AbstractEventLoop | None
+    """None: the future is a thread's own."""
+    refused: Refused | None = None
+    """Told of a refusal even where nobody waits for the answer any more."""
 
 
 _Answered = list[tuple[_Job, object]]
@@ -237,8 +230,8 @@ class Writer:
 
     def _commit(self, jobs: list[_Job]) -> _Answered:
         # Appends first: one that gives a lease back makes room for a claim that came after it.
-        appends = [job for job in jobs if type(job.what) is Append]
         claims = [job for job in jobs if type(job.what) is Claim]
+        appends = [job for job in jobs if type(job.what) is Append] if claims else jobs
         answered: _Answered = []
         for group, commit in ((appends, self.backend.append), (claims, self.backend.acquire)):
             if group:

@@ -35,33 +35,49 @@ class StateMetadata(msgspec.Struct, frozen=True):
     """What it waits for, while it does (``model.waits.Waiting``)."""
 
     def __post_init__(self) -> None:
-        # One text for a list of tags is the commonest slip, and would be stored letter by letter.
-        if not isinstance(cast(object, self.tags), (list, tuple)):
-            raise InvalidMetadata("tags", "is not a list")
+        # Every run makes one, of which most is empty.
+        for place, kinds, otherwise in _KINDS:
+            found = getattr(self, place)
+            if not isinstance(found, kinds):
+                raise InvalidMetadata(place, otherwise)
+            if found and place != "tags":
+                _require_plain(found, place)
         for number, tag in enumerate(cast("list[object]", self.tags)):
             if not isinstance(tag, str):
                 raise InvalidMetadata(f"tags[{number}]", f"is {type(tag).__name__}, not text")
-        for place in ("description", "pipeline_name"):
-            if not isinstance(getattr(self, place), str):
-                raise InvalidMetadata(place, "is not text")
-        for place in ("custom_data", "environment", "settings", "stopped", "replayed", "waiting"):
-            if not isinstance(getattr(self, place), dict):
-                raise InvalidMetadata(place, "is not a dict")
-        for place in self.__struct_fields__:
-            found = getattr(self, place)
-            if found or place == "parent_state_id":  # Of all others the type is known by now.
-                _require_plain(found, place)
+            _require_plain(tag, f"tags[{number}]")
+        _require_plain(self.parent_state_id, "parent_state_id")
 
     def to_json(self) -> str:
         """As it is stored: what few states have is not there where it is empty."""
-        fields = self.__struct_fields__
-        found = {name: value for name in fields if (value := getattr(self, name)) or name not in _RARE}
+        found: dict[str, Any] = {
+            "tags": self.tags,
+            "description": self.description,
+            "pipeline_name": self.pipeline_name,
+            "parent_state_id": self.parent_state_id,
+            "custom_data": self.custom_data,
+            "environment": self.environment,
+        }
+        for name in _RARE:
+            if value := getattr(self, name):
+                found[name] = value
         return msgspec.json.encode(found).decode()
 
     @classmethod
     def from_json(cls, text: str) -> StateMetadata:
         return msgspec.json.decode(text, type=cls)
 
+
+_KINDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+    # One text for a list of tags is the commonest slip, and would be stored letter by letter.
+    ("tags", (list, tuple), "is not a list"),
+    *((place, str, "is not text") for place in ("description", "pipeline_name")),
+    *(
+        (place, dict, "is not a dict")
+        for place in ("custom_data", "environment", "settings", "stopped", "replayed", "waiting")
+    ),
+)
+"""Of each field but one: what it may be, and what is said of anything else."""
 
 _RARE = ("settings", "stopped", "replayed", "waiting")
 
