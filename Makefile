@@ -12,7 +12,7 @@ PACKAGE := pyproject.toml requirements/runtime.txt requirements/build.txt tools/
 unexport PYTHONHOME PYTHONPATH
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test lint format format-check types check bench clean
+.PHONY: help setup demo docs test soak lint format format-check types check bench clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ test: $(DEV) ## Run all tests, and hold the coverage to its floors
 	@$(BIN)/python tools/coverage_floors.py coverage.json
 	@# Sweeps over every stored byte and every write, which take far longer while coverage is measured, and add none.
 	@$(BIN)/pytest -n 2 tests/damage tests/crash tests/order
+
+soak: $(DEV) ## Run the large sweeps with fresh seeds: some hours
+	@$(BIN)/python -m compileall -q src tests examples
+	@ORDER_EXAMPLES=5000 ORDER_KILLS=40 $(BIN)/pytest -n 2 tests/order
 
 lint: $(DEV) ## Look for mistakes with ruff
 	@$(BIN)/ruff check

@@ -1,8 +1,8 @@
 """Order-dependent programs in real processes that are really killed, and resumed by others with other delays.
 
-Two kills at random moments and one at the end for each program and store, on asyncio's own loop. By hand on every loop,
-with 40 kills at random moments or as many as are said: ``ORDER_KILLS=40 pytest -n 2 tests/order/test_kills.py``. The
-programs are run by the Python that runs pytest.
+Two kills at random moments and one at the end for each program and store, on asyncio's own loop. ``ORDER_KILLS=40``
+makes as many kills as are said, on every loop, at other moments each time (``make soak``). The programs are run by the
+Python that runs pytest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FIRST_GUESS_S = 0.03
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("shape", KILLED, ids=str)
 def test_a_run_killed_at_any_moment_goes_on_as_it_had_begun(shape: Shape, kind: str, tmp_path: Path) -> None:
-    chance = random.Random(f"{shape} on {kind}")
+    seed = f"{shape} on {kind}" + (f" {random.SystemRandom().getrandbits(32)}" if _ASKED else "")
+    chance = random.Random(seed)
     kills, took_s, number = 0, FIRST_GUESS_S, 0
     while kills < KILLS:
         number += 1
@@ -43,4 +44,4 @@ def test_a_run_killed_at_any_moment_goes_on_as_it_had_begun(shape: Shape, kind: 
         took_s = life.took_s or took_s
         if kind == "sqlite":  # A rehearsal is told nothing of the kind of store.
             life.run("rehearse")
-        assert [] == faults(life.processes)
+        assert [] == faults(life.processes), f"seed {seed!r}"
