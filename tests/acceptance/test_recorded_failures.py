@@ -313,6 +313,32 @@ def test_a_built_in_class_whose_arguments_do_not_fit_comes_back_as_its_class() -
     assert "no text" in str(error)
 
 
+class Proxy:
+    """What ``openai`` has in the place of a class that is gone: it gives itself for every name that it is asked for."""
+
+    def __getattr__(self, name: str) -> Proxy:
+        return self
+
+
+Completion = Proxy()
+
+
+class CutOff(Exception):
+    completion: Completion  # pyright: ignore[reportInvalidTypeForm]  # as in openai.LengthFinishReasonError
+
+
+class Unsure(Exception):
+    def __bool__(self) -> bool:
+        raise RuntimeError("neither")
+
+
+@pytest.mark.parametrize("kind", [CutOff, Unsure])
+def test_a_failure_is_recorded_whatever_its_class_does_when_it_is_looked_at(kind: type[Exception]) -> None:
+    error = replayed(kind)
+    assert isinstance(error, kind)
+    assert str(kind()) == str(error)
+
+
 class SecretHolding(Exception):
     password: Annotated[str, Secret]
 

@@ -132,7 +132,7 @@ def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
     return Failure(
         type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
         message=message,
-        traceback=_as_utf8(scrubbed("".join(traceback.format_exception(error)), secrets)),
+        traceback=_as_utf8(scrubbed(_traceback(error), secrets)),
         value=values.encode_failure(error, message, secrets),
     )
 
@@ -143,6 +143,14 @@ def _told(error: BaseException) -> str:
     except Exception as failed:
         # It is the failure of the call that counts, not that of its text.
         return f"<its text cannot be made: {type(failed).__name__}>"
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback as Python prints it. A class may raise when it is asked for that, as for ``bool()``."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__))
 
 
 def _as_utf8(text: str) -> str:
