@@ -19,7 +19,7 @@ import ormsgpack
 from limpet.codec.kinds import Kind, Lower, NotStorable, Opaque
 from limpet.codec.left_out import LEFT_OUT, LeftOut, leaving_out
 from limpet.codec.library_types.optional import OPTIONAL_KINDS, kind_of
-from limpet.codec.names import find_entry
+from limpet.codec.names import find_entry, name_of
 from limpet.codec.places import refusal
 from limpet.codec.python_types.standard import OPTIONS, STANDARD_KINDS, lower_big_int
 from limpet.codec.references import REFERENCE
@@ -143,7 +143,7 @@ class _FailureParts:
             kept = snapshot_of(part)
             return _noting_with(masked(part if kept is None else kept, self.secrets), self.lower)
         if len(self.above) >= _DEEPEST or any(part is each for each in self.above):
-            return _lower_by_kind(Opaque(f"{cls.__module__}.{cls.__qualname__}"), self.lower)
+            return _lower_by_kind(_opaque(cls), self.lower)
         self.above.append(part)
         try:
             return self._lower_exception(part, cls)
@@ -287,8 +287,12 @@ def _noting_with(value: Any, lower: Lower) -> Any:
     try:
         return _careful_with(value, lower)
     except _UNSTORABLE:
-        cls = _type_of(value)
-        return _lower_by_kind(Opaque(f"{cls.__module__}.{cls.__qualname__}"), lower)
+        return _lower_by_kind(_opaque(_type_of(value)), lower)
+
+
+def _opaque(cls: type) -> Opaque:
+    # A class of the running script has the name that it has where the script is imported, to resume its run.
+    return Opaque(name_of(cls).replace(":", ".", 1))
 
 
 def _is_utf8(text: str) -> bool:
