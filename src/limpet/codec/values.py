@@ -65,8 +65,10 @@ _kinds_by_tag: Final = {
 }
 keep_current(_kinds)
 
-_UNSTORABLE = (TypeError, ValueError, AttributeError, NotStorable)
-_FAILURES = (*_UNSTORABLE, RecursionError)
+UNSTORABLE = (TypeError, ValueError, AttributeError, NotStorable)
+"""What a value raises on its way down that cannot be stored."""
+
+_FAILURES = (*UNSTORABLE, RecursionError)
 
 
 class _Raised(local):
@@ -141,7 +143,7 @@ class _FailureParts:
         cls = _type_of(part)
         if not is_derived(cls, BaseException):
             kept = snapshot_of(part)
-            return _noting_with(masked(part if kept is None else kept, self.secrets), self.lower)
+            return lower_leniently(masked(part if kept is None else kept, self.secrets), self.lower)
         if len(self.above) >= _DEEPEST or any(part is each for each in self.above):
             return _lower_by_kind(_opaque(cls), self.lower)
         self.above.append(part)
@@ -197,7 +199,7 @@ def encode_offering(value: object, place: str, offer: Offer, *, is_lenient: bool
         reference = offer(part)
         return walk(part, lower) if reference is None else _lower_by_kind(reference, lower)
 
-    walk = _noting_with if is_lenient else _careful_with
+    walk = lower_leniently if is_lenient else lower_carefully
     try:
         return _packb(lower(value), lower_big_int, OPTIONS)
     except _FAILURES as error:
@@ -262,10 +264,11 @@ def _kind_of(cls: type) -> Kind:
 
 def _careful(value: Any) -> Any:
     """As ``_lower``, and looks at text too: lone surrogates fail only inside msgpack."""
-    return _careful_with(value, _careful)
+    return lower_carefully(value, _careful)
 
 
-def _careful_with(value: Any, lower: Lower) -> Any:
+def lower_carefully(value: Any, lower: Lower) -> Any:
+    """A value, lowered with its parts by ``lower``. Raises one of ``UNSTORABLE`` where it cannot be stored."""
     cls = _type_of(value)
     if cls is str:
         return value if _is_utf8(value) else _lower_by_kind(value, lower)
@@ -280,13 +283,14 @@ def _careful_with(value: Any, lower: Lower) -> Any:
 
 def _noting(value: Any) -> Any:
     """As ``_careful``, with a note in place of each part that cannot be stored."""
-    return _noting_with(value, _noting)
+    return lower_leniently(value, _noting)
 
 
-def _noting_with(value: Any, lower: Lower) -> Any:
+def lower_leniently(value: Any, lower: Lower) -> Any:
+    """As ``lower_carefully``, with a note of its type in place of a value that cannot be stored."""
     try:
-        return _careful_with(value, lower)
-    except _UNSTORABLE:
+        return lower_carefully(value, lower)
+    except UNSTORABLE:
         return _lower_by_kind(_opaque(_type_of(value)), lower)
 
 

@@ -20,7 +20,7 @@ from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
 from limpet.engine.storage_view import begin_inside, is_new_execution
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
-from limpet.model import Details, EventRecord, ExecutionStatus
+from limpet.model import Details, EventRecord, ExecutionStatus, fingerprint
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
@@ -138,7 +138,8 @@ def _unbegun(scope: Scope, call: Call, encoded: bytes) -> Start:
     record = live.history.latest.get(call.address)
     order, attempt = (live.next_order(), 1) if record is None else (record.order, next_attempt(record))
     details = details_unbegun(actor, record)
-    return Start(call.address, live.clock.now(), order, actor.version, b"", encoded, attempt=attempt, details=details)
+    what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
+    return Start(call.address, live.clock.now(), order, actor.version, what, input_, attempt=attempt, details=details)
 
 
 def time_spent(live: LiveState, call: Call) -> float:

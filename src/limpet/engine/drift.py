@@ -17,6 +17,7 @@ from limpet.journal.replay import INPUT_CHANGED, drift
 from limpet.model import EventNotice, EventRecord, ExecutionStatus, OnDrift, fingerprint
 
 if TYPE_CHECKING:
+    from limpet.artifacts.stored_values import StoredValues
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
 
@@ -28,9 +29,16 @@ def changed(live: LiveState, call: Call, record: EventRecord, encoded: bytes) ->
     """What of the input and the version is no longer what was recorded."""
     if record.input == encoded and call.actor.version == record.version:
         return None
-    given = call.actor.input_of(call.inputs, call.kwargs)
-    is_same = record.input is not None and live.stored.is_same(record.input, encoded, given)
+    is_same = is_same_input(live.stored, call, record, encoded)
     return drift(record, call.actor.version, b"" if is_same else fingerprint(encoded))
+
+
+def is_same_input(stored: StoredValues, call: Call, record: EventRecord, encoded: bytes) -> bool:
+    """Whether a call is given what is recorded, although that may have other bytes."""
+    given = call.actor.input_of(call.inputs, call.kwargs)
+    if record.input is not None:
+        return stored.is_same(record.input, encoded, given)
+    return record.fingerprint in (fingerprint(encoded), fingerprint(stored.canonical(given)))
 
 
 def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, moved: str | None = None) -> None:

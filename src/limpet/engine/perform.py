@@ -109,7 +109,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             await live.stopper.meet(scope)
         given = actor.input_of(call.inputs, call.kwargs)
         encoded, pending = live.stored.encode_small(given), ()
-        if encoded is None or SECRET_MARK in encoded:
+        if encoded is None or SECRET_MARK in encoded or not live.records_inputs:
             encoded, pending = await _encode_input(live, call, given)
         if address == live.resume_from_address:
             live.resume_from_address = None
@@ -234,14 +234,12 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
 async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
     """The input as it is recorded, where that is large or has secrets.
 
-    What tells it from others has no artifacts where it is not recorded itself.
+    Where inputs are not recorded, what tells it from others.
     """
     pending: Sequence[Pending] = ()
-    encoded = live.stored.encode_small(given)
-    if encoded is None and live.records_inputs:
+    encoded = live.stored.encode_small(given) if live.records_inputs else live.stored.canonical(given)
+    if encoded is None:
         encoded, pending = await live.stored.encode_input(given, is_lenient=True)
-    elif encoded is None:
-        encoded = live.stored.encode_inline(given)
     if SECRET_MARK in encoded:
         live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
     return encoded, pending

@@ -6,7 +6,9 @@ The initialisers of built-in exceptions fill fields from the arguments and are c
 from __future__ import annotations
 
 import traceback
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from threading import local
 from typing import Any, Final, cast
 
 import msgspec
@@ -203,8 +205,27 @@ def put_origin(error: BaseException, cause: Any, is_context_hidden: Any, text: A
         error.__dict__[RECORDED_TRACEBACK] = str(text)
 
 
+class _Compared(local):
+    """Whether exceptions are lowered here to be compared: the text of a traceback tells where the program stood."""
+
+    is_so = False
+
+
+_compared: Final = _Compared()
+
+
+@contextmanager
+def without_tracebacks() -> Generator[None]:
+    """While this lasts, exceptions are lowered without the text of their tracebacks."""
+    before, _compared.is_so = _compared.is_so, True
+    try:
+        yield
+    finally:
+        _compared.is_so = before
+
+
 def _lower(value: BaseException, lower: Lower) -> list[Any]:
-    return lower_exception(value, lower, with_traceback=True)
+    return lower_exception(value, lower, with_traceback=not _compared.is_so)
 
 
 EXCEPTION: Final = make_family(21, "an exception", _plan, _lower, _build_as)
