@@ -24,7 +24,7 @@ from limpet.codec.user_types.families import (
     require_same_fields,
     slots_of,
 )
-from limpet.codec.user_types.not_kept import with_stand_ins
+from limpet.codec.user_types.not_kept import stand_in, with_stand_ins
 from limpet.codec.user_types.structs import fields_of
 from limpet.errors import ValueNotReadable
 
@@ -178,15 +178,16 @@ def initialised(cls: type[BaseException], layout: Any, args: list[Any]) -> BaseE
 def _build_as(cls: type[BaseException], parts: Any) -> BaseException:
     name, args, others, members = parts[:4]
     plan = _plans.get(cls) or plan_for_reading(cls, "an exception", _plan, name)
+    of = str(name).replace(":", ".")
     try:
-        error = initialised(cls, plan.layout, listed(args))
+        error = initialised(cls, plan.layout, [stand_in(each, "args", of) for each in listed(args)])
     except Exception as cause:
         raise ValueNotReadable(name, f"it cannot be built from its arguments ({cause})") from cause
     rest = dict(mapped(others))
     require_same_fields(name, rest.keys() & plan.slots.keys(), plan.slots)
     for key, slot in plan.slots.items():
         slot.__set__(error, rest.pop(key))
-    error.__dict__.update(with_stand_ins(rest, str(name).replace(":", ".")))
+    error.__dict__.update(with_stand_ins(rest, of))
     for key, member in plan.members:
         member.__set__(error, members.get(key))
     if len(parts) > 4:
