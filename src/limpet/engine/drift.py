@@ -12,7 +12,7 @@ from limpet.engine.drift_stop import stop_for
 from limpet.engine.scope import Scope
 from limpet.engine.user_lines import warn_at_user
 from limpet.errors import Drift, DriftWarning
-from limpet.journal.drift import is_moved, no_longer_made, passed_over
+from limpet.journal.drift import is_moved, no_longer_made, passed_over, ran_beside
 from limpet.journal.replay import INPUT_CHANGED, drift
 from limpet.model import EventNotice, EventRecord, ExecutionStatus, OnDrift, fingerprint
 
@@ -56,8 +56,9 @@ def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, m
         found.append(moved)
     what = " and ".join(each for each in found if each)
     if what:
-        is_unsure = found[0] is not None and INPUT_CHANGED in found[0] and (not record.is_alone or call.actor.once)
-        _tell(scope.live, call, what, "gave the recorded result at", is_unsure=is_unsure)
+        live, has_other_input = scope.live, found[0] is not None and INPUT_CHANGED in found[0]
+        is_unsure = has_other_input and (call.actor.once or ran_beside(live.history.records, record))
+        _tell(live, call, what, "gave the recorded result at", is_unsure=is_unsure)
 
 
 def check_going_on(live: LiveState, call: Call, record: EventRecord, encoded: bytes) -> None:
