@@ -7,6 +7,7 @@ on is retried when the event is.
 from __future__ import annotations
 
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -110,7 +111,7 @@ def _is_wrap(error: BaseException, caught: BaseException, failed: Collection[str
     return all(sum(counts.values()) == before for counts, before in made)
 
 
-def recorded_error(record: EventRecord) -> Exception:
+def recorded_error(record: EventRecord) -> BaseException:
     """The exception that a failed event raised, built again; what cannot be built is stood in for."""
     failure = record.error
     assert failure is not None, "what failed has an error"
@@ -118,7 +119,7 @@ def recorded_error(record: EventRecord) -> Exception:
     if failure.value is not None:
         with suppress(ValueNotReadable):
             error = values.decode(failure.value)
-    if not isinstance(error, Exception):
+    if not isinstance(error, (Exception, CancelledError)):
         error = make_stand_in(names_from(failure.type_name), failure.message, (failure.message,))
     error.__dict__[RECORDED_TRACEBACK] = failure.traceback
     return error

@@ -17,7 +17,7 @@ from limpet.codec import values
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.allowed import require_allowed
-from limpet.engine.attempts import cut_off, inside_of_attempt, take_up, try_again
+from limpet.engine.attempts import cut_off, inside_of_attempt, is_of_handler, take_up, try_again
 from limpet.engine.call import Call
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
@@ -293,6 +293,10 @@ async def _execute(
                 raise
             child, start = again
             began = call.attempt_began = clock.elapsed()
+        except asyncio.CancelledError as error:
+            if is_of_handler(scope, call, error):
+                await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
+            raise
     call.execution_time = clock.elapsed() - began
     at = clock.now()
     durable = live.write_outcome(
@@ -437,7 +441,7 @@ async def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -
 
 
 async def _settle_failure(
-    scope: Scope, child: Scope, call: Call, start: Start, error: Exception, duration_s: float
+    scope: Scope, child: Scope, call: Call, start: Start, error: BaseException, duration_s: float
 ) -> None:
     live = scope.live
     live.has_failed = True
