@@ -175,6 +175,34 @@ def test_another_exception_in_an_input_is_drift() -> None:
         resumed(raises_itself)
 
 
+def test_the_recorded_text_of_a_traceback_is_the_same_on_replay() -> None:
+    @agent
+    async def tells() -> None:
+        try:
+            await inner()
+        except ValueError as error:
+            told.append(error.recorded_traceback)  # pyright: ignore[reportAttributeAccessIssue]
+            await refund(error.recorded_traceback)  # pyright: ignore[reportAttributeAccessIssue]
+        if Shop.is_broken:
+            raise RuntimeError("a bug")
+
+    @agent
+    async def inner() -> None:
+        try:
+            await fails()
+        except Refused as error:
+            raise ValueError(error.recorded_traceback) from error  # pyright: ignore[reportAttributeAccessIssue]
+
+    def raising() -> Exception:
+        raise declared()
+
+    told: list[str] = []
+    making[:] = [raising]
+    assert [] == resumed(tells)
+    assert told[0] == told[1]
+    assert "in raising" in told[0]
+
+
 def in_order(pairs: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return pairs if Shop.is_broken else pairs[::-1]
 

@@ -121,8 +121,13 @@ def recorded_error(record: EventRecord) -> BaseException:
             error = values.decode(failure.value)
     if not isinstance(error, (Exception, CancelledError)):
         error = make_stand_in(names_from(failure.type_name), failure.message, (failure.message,))
-    error.__dict__[RECORDED_TRACEBACK] = failure.traceback
+    keep_traceback(error, failure)
     return error
+
+
+def keep_traceback(error: BaseException, failure: Failure) -> None:
+    """Give an exception the text of its traceback: the same when it fails a call as when it is raised again."""
+    error.__dict__[RECORDED_TRACEBACK] = failure.traceback
 
 
 def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:

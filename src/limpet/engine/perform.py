@@ -24,7 +24,7 @@ from limpet.engine.drift import check_ended, check_given, check_going_on, check_
 from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import causes_of, failure_of, mark_failed, recorded_error
+from limpet.engine.failures import causes_of, failure_of, keep_traceback, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
@@ -449,6 +449,7 @@ async def _settle_failure(
     failure = failure_of(error, live.secrets)
     causes = causes_of(error, child.failed or [])
     mark_failed(scope, call.address, error)
+    keep_traceback(error, failure)
     at = live.clock.now()
     durable = live.write_outcome(
         *(scope, start, _FAILED, at, duration_s),
