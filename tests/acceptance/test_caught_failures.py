@@ -346,6 +346,52 @@ def test_a_sibling_that_fails_after_its_agent_had_failed_is_not_executed_again(c
     assert {"cheap": 1, "late": 1, "dear": 1} == executions
 
 
+@tool
+async def ask_shared(service: str) -> str:
+    """Waits for what somebody else has cancelled, as for a request that several calls share."""
+    executions[service] += 1
+    if service in down:
+        shared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        shared.cancel()
+        await shared
+    return f"{service} answers"
+
+
+def test_a_cancellation_that_a_call_itself_raises_is_a_failure_that_is_raised_again(client: Limpet) -> None:
+    @agent
+    async def catches(service: str) -> list[str]:
+        found: list[str] = []
+        try:
+            found.append(await ask_shared(service))
+        except asyncio.CancelledError:
+            found.append(await ask("dear"))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in (ask_shared(service), ask("steady"))]
+        found += ["cancelled" if task.cancelled() else task.result() for task in tasks]
+        bug()
+        return found
+
+    is_on_its_way(client, catches, ["dear answers", "cancelled", "steady answers"], service="cheap")
+    assert {"cheap": 2, "dear": 1, "steady": 1} == executions
+
+
+def test_a_cancellation_that_a_call_itself_raises_and_nobody_catches_fails_the_run(client: Limpet) -> None:
+    @agent
+    async def inner() -> str:
+        return await ask_shared("cheap")
+
+    @agent
+    async def outer() -> list[str]:
+        return [await ask("steady"), await inner()]
+
+    with pytest.raises(asyncio.CancelledError):
+        client.run_sync(outer, state_id="flow")
+    assert "failed" == client.show("flow").header.status
+    down.clear()
+    assert ["steady answers", "cheap answers"] == client.run_sync(outer, state_id="flow")
+    assert {"cheap": 2, "steady": 1} == executions
+
+
 def test_a_retried_agent_is_given_the_failures_again_that_it_had_caught(client: Limpet) -> None:
     @agent(retry_config=RetryConfig(max_attempts=3, initial_delay=0))
     async def careful() -> str:

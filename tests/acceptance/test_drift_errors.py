@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from limpet import (
     Drift,
+    DriftWarning,
     ExecutionEvent,
     ExecutionState,
     Limpet,
@@ -176,3 +177,36 @@ def test_drift_of_a_completed_state_leaves_it_completed(backend: StateBackend) -
     asyncio.run(fetch_in(drifting, "changed", "b"))
     assert ["a"] == done
     assert StateStatus.COMPLETED is ExecutionState.load_from_state_id("s", backend).status
+
+
+@tool
+async def fetch_slowly(page: str) -> str:
+    await asyncio.sleep(0.02)
+    return page
+
+
+@agent
+async def beside_to_the_end() -> str:
+    last = fetch_slowly("changed" if code.get("changed") else "a")
+    await asyncio.gather(last, fetch("b"), fetch("c"))
+    return await store("d")
+
+
+@agent
+async def one_after_the_other() -> str:
+    await asyncio.create_task(fetch("b"))
+    await fetch_slowly("changed" if code.get("changed") else "a")
+    return await store("d")
+
+
+def test_another_input_of_the_last_call_of_several_to_end_is_an_error_as_well(backend: StateBackend) -> None:
+    client = Limpet(backend)
+    code["fails"] = True
+    for program in (beside_to_the_end, one_after_the_other):
+        with pytest.raises(RuntimeError):
+            client.run_sync(program, state_id=program.name)
+    code["fails"], code["changed"] = False, True
+    with pytest.raises(Drift, match="its input changed"):
+        client.run_sync(beside_to_the_end, state_id="beside_to_the_end")
+    with pytest.warns(DriftWarning, match="its input changed"):
+        assert "d" == client.run_sync(one_after_the_other, state_id="one_after_the_other")

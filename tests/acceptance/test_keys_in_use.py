@@ -64,3 +64,36 @@ def test_a_key_is_free_again_when_its_call_has_ended(times: int) -> None:
         return [await asyncio.create_task(charge_in_branch("may")) for _ in range(times)]
 
     assert times * ["may is charged"] == given(program)
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_key_is_in_use_until_every_call_of_its_branch_has_ended(ended: int) -> None:
+    @agent
+    async def program() -> list[Any]:
+        released = [asyncio.Event(), asyncio.Event()]
+
+        @tool
+        async def wait(number: int) -> int:
+            await released[number].wait()
+            return number
+
+        same = wait.options(key="same")
+        going = [asyncio.create_task(same(number)) for number in range(2)]
+
+        async def in_branch() -> int:
+            return await same(0)
+
+        released[ended].set()
+        done = await going[ended]
+        refused = await asyncio.gather(in_branch(), return_exceptions=True)
+        released[0].set()
+        released[1].set()
+        await asyncio.wait(going)
+        return [done, type(refused[0]).__name__, await asyncio.create_task(in_branch())]
+
+    assert [ended, UsageError.__name__, 0] == given(program)
+
+
+def test_a_key_that_is_no_text_is_refused_where_it_is_given() -> None:
+    with pytest.raises(UsageError, match=r"7 was given to 'charge' as a key, which is text"):
+        charge.options(key=7)  # pyright: ignore[reportArgumentType]  # as people who use no type checker write it

@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ def invalid(model: type[BaseModel], **fields: Any) -> Callable[[], BaseException
 def test_a_validation_error_of_pydantic_comes_back_with_all_its_errors() -> None:
     error = replayed(invalid(Order, amount="many", address="nowhere"))
     assert ValidationError is type(error)
-    assert (2, "Order") == (error.error_count(), error.title)
+    assert (2, "Order", ()) == (error.error_count(), error.title, error.args)
     assert [("int_parsing", ("amount",), "many"), ("value_error", ("address",), "nowhere")] == [
         (each["type"], each["loc"], each["input"]) for each in error.errors()
     ]
@@ -191,11 +192,50 @@ def test_an_attribute_that_cannot_be_stored_says_so_when_it_is_used() -> None:
     assert error.connection == pickle.loads(pickle.dumps(error.connection))
 
 
-def test_one_that_cannot_say_any_more_what_it_said_says_it_all_the_same() -> None:
-    error = replayed(lambda: Speaking(threading.Lock()))
-    assert isinstance(error, Speaking)
+class Batch(Exception):
+    def __init__(self, *failed: Any) -> None:
+        super().__init__("of a batch", *failed)
+        self.failed = {"first": failed[0], "all": [failed, "and no more"]}
+
+
+@pytest.mark.parametrize("kind", [Batch, ValueError])
+def test_what_could_not_be_stored_says_so_also_inside_an_attribute(kind: type[Exception]) -> None:
+    error = replayed(lambda: kind(threading.Lock()))
+    with pytest.raises(AttributeNotKept, match=f"'args' of .*{kind.__name__} was not recorded"):
+        error.args[-1].acquire()
+    if kind is Batch:
+        assert "and no more" == error.failed["all"][1]
+        for lock in (error.failed["first"], error.failed["all"][0][0]):
+            with pytest.raises(AttributeNotKept, match=r"'failed' of .*Batch was not recorded"):
+                lock.acquire()
+
+
+class Abstract(ABC, Exception):
+    """As the errors of grpc are."""
+
+    @abstractmethod
+    def code(self) -> int: ...
+
+    @abstractmethod
+    def time_remaining(self) -> float: ...
+
+
+class Terminated(Abstract, Speaking):
+    """A class of exceptions can be called although something of it is abstract."""
+
+    def code(self) -> int:
+        return int(self.lock.locked())
+
+
+@pytest.mark.parametrize("kind", [Speaking, Terminated])
+def test_one_that_cannot_say_any_more_what_it_said_says_it_all_the_same(kind: type[Speaking]) -> None:
+    error = replayed(lambda: kind(threading.Lock()))
+    assert isinstance(error, kind)
     assert "the lock is False" == str(error)
-    assert "Speaking: the lock is False" in repr(error)
+    assert f"{kind.__name__}: the lock is False" in repr(error)
+    if isinstance(error, Terminated):
+        with pytest.raises(AttributeNotKept):
+            error.code()
 
 
 class Declared(ConnectionError):
@@ -311,6 +351,32 @@ def test_a_built_in_class_whose_arguments_do_not_fit_comes_back_as_its_class() -
     error = replayed(Undecodable)
     assert isinstance(error, Undecodable)
     assert "no text" in str(error)
+
+
+class Proxy:
+    """What ``openai`` has in the place of a class that is gone: it gives itself for every name that it is asked for."""
+
+    def __getattr__(self, name: str) -> Proxy:
+        return self
+
+
+Completion = Proxy()
+
+
+class CutOff(Exception):
+    completion: Completion  # pyright: ignore[reportInvalidTypeForm]  # as in openai.LengthFinishReasonError
+
+
+class Unsure(Exception):
+    def __bool__(self) -> bool:
+        raise RuntimeError("neither")
+
+
+@pytest.mark.parametrize("kind", [CutOff, Unsure])
+def test_a_failure_is_recorded_whatever_its_class_does_when_it_is_looked_at(kind: type[Exception]) -> None:
+    error = replayed(kind)
+    assert isinstance(error, kind)
+    assert str(kind()) == str(error)
 
 
 class SecretHolding(Exception):

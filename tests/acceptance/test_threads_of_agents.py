@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import queue
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
@@ -408,6 +409,54 @@ def test_a_thread_beside_the_one_of_its_agent_is_told_as_well() -> None:
     with pytest.raises(UsageError, match="which of them comes first"):
         Limpet("memory://").run_sync(calls_beside, state_id="t")
     assert ["a"] == executed
+
+
+@tool
+def fetch_when_released(url: str) -> str:
+    assert switch["released"].wait(20)
+    return f"page {url}"
+
+
+released_by_class = Tool(name="by_class", handler=lambda url, context, state: switch["released"].wait(20))
+
+
+@pytest.mark.parametrize("call", [fetch_when_released, released_by_class], ids=["function", "class"])
+def test_two_threads_that_make_a_call_with_one_key_at_once_are_an_error(call: Any) -> None:
+    @agent
+    def same_key() -> list[str]:
+        with ThreadPoolExecutor() as pool:
+            futures = [in_context(pool, call.options(key="same").call, url) for url in "ab"]
+            wait(futures, return_when=FIRST_COMPLETED)
+            switch["released"].set()
+            return [future.result() for future in futures]
+
+    switch["released"] = threading.Event()
+    with pytest.raises(UsageError, match=r"Two threads of 'same_key' call '.*\[same\]' at the same time"):
+        Limpet("memory://").run_sync(same_key, state_id="t")
+
+
+def test_threads_that_make_a_call_with_one_key_one_after_the_other_are_none() -> None:
+    @agent
+    def hands_on() -> list[str]:
+        waiting: queue.Queue[str] = queue.Queue()
+        done: list[str] = []
+
+        def work() -> None:
+            url = waiting.get()
+            done.append(fetch.options(key="same").call(url))
+            if url == "a":
+                waiting.put("b")
+
+        with ThreadPoolExecutor() as pool:
+            futures = [in_context(pool, work) for _ in range(2)]
+            waiting.put("a")
+            for future in futures:
+                future.result()
+        return done
+
+    client = Limpet("memory://")
+    assert ["page a", "page b"] == client.run_sync(hands_on, state_id="t")
+    assert "hands_on::fetch[same]#2::tool_call" in client.history("t").addresses()
 
 
 def test_threads_that_make_different_calls_need_no_keys() -> None:

@@ -22,6 +22,7 @@ from limpet.backends.artifact_contract import ArtifactBackend
 from limpet.backends.memory import MemoryArtifactBackend
 from limpet.backends.tiered_artifacts import TieredArtifactBackend
 from limpet.codec import values
+from limpet.codec.canonical import canonical
 from limpet.codec.encryption import Cipher, RecordCipher
 from limpet.codec.references import loading
 from limpet.codec.sealed_chunks import open_chunks, seal_chunks
@@ -122,22 +123,21 @@ class StoredValues:
         return await self._in_parts_aside(value, "input", is_lenient=is_lenient)
 
     def encode_inline(self, value: object) -> bytes:
-        """The bytes of a value without any artifact: what tells it from others whatever the settings are."""
+        """The bytes of a value without any artifact."""
+        return values.encode_offering(value, "value", _reference_to_file, is_lenient=True)
 
-        def offer(part: object) -> ArtifactReference | None:
-            if not isinstance(part, ArtifactFile):
-                return None
-            return ArtifactReference(part.content_id, FILE.name, part.size, "", FILE.details(part))
-
-        return values.encode_offering(value, "value", offer, is_lenient=True)
+    def canonical(self, value: object) -> bytes:
+        """What tells a value from others, whatever the settings are, and wherever it was made. It cannot be decoded."""
+        return canonical(value, _reference_to_file)
 
     def is_same(self, recorded: bytes, now: bytes, value: object) -> bool:
-        """Whether a recorded value is this one, although other settings or an older version made other bytes of it."""
+        """Whether a recorded value is this one, although other settings or an older version made other bytes of it,
+        its dicts were filled in another order, or an exception in it was raised elsewhere."""
         if recorded == now:
             return True
         try:
-            return self.encode_inline(self.decode(recorded)) == self.encode_inline(value)
-        except ValueNotReadable:
+            return self.canonical(self.decode(recorded)) == self.canonical(value)
+        except (ValueNotReadable, RecursionError):
             return False
 
     def encode_artifact(self, value: object, place: str) -> Encoded:
@@ -285,6 +285,12 @@ class StoredValues:
         except Exception as error:
             why = f"the content of {reference.artifact_id} is none of the adapter {reference.adapter!r} ({error})"
             raise ValueNotReadable("artifact", why) from error
+
+
+def _reference_to_file(part: object) -> ArtifactReference | None:
+    if not isinstance(part, ArtifactFile):
+        return None
+    return ArtifactReference(part.content_id, FILE.name, part.size, "", FILE.details(part))
 
 
 def compute_artifact_id(value: object) -> str:

@@ -6,7 +6,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 
 def hints_of_class(cls: type) -> dict[str, object]:
@@ -52,6 +52,15 @@ def is_marked(hint: object, mark: type) -> bool:
     """Whether the mark stands anywhere in an annotation. Text that names it and cannot be evaluated counts too."""
     if isinstance(hint, str):
         return f"{mark.__name__}]" in hint.replace(" ", "") or f"{mark.__name__}()" in hint
-    if any(each is mark or isinstance(each, mark) for each in getattr(hint, "__metadata__", ())):
+    if any(each is mark or isinstance(each, mark) for each in _metadata(hint)):
         return True
     return any(is_marked(part, mark) for part in typing.get_args(hint) if not isinstance(part, str))
+
+
+def _metadata(hint: object) -> tuple[object, ...]:
+    """What ``Annotated`` says beside the type. Libraries put objects into annotations that answer to every name."""
+    try:
+        found: Any = getattr(hint, "__metadata__", ())
+    except Exception:
+        return ()
+    return cast("tuple[object, ...]", found) if type(found) is tuple else ()

@@ -19,7 +19,7 @@ import ormsgpack
 from limpet.codec.kinds import Kind, Lower, NotStorable, Opaque
 from limpet.codec.left_out import LEFT_OUT, LeftOut, leaving_out
 from limpet.codec.library_types.optional import OPTIONAL_KINDS, kind_of
-from limpet.codec.names import find_entry
+from limpet.codec.names import find_entry, name_of
 from limpet.codec.places import refusal
 from limpet.codec.python_types.standard import OPTIONS, STANDARD_KINDS, lower_big_int
 from limpet.codec.references import REFERENCE
@@ -65,8 +65,10 @@ _kinds_by_tag: Final = {
 }
 keep_current(_kinds)
 
-_UNSTORABLE = (TypeError, ValueError, AttributeError, NotStorable)
-_FAILURES = (*_UNSTORABLE, RecursionError)
+UNSTORABLE = (TypeError, ValueError, AttributeError, NotStorable)
+"""What a value raises on its way down that cannot be stored."""
+
+_FAILURES = (*UNSTORABLE, RecursionError)
 
 
 class _Raised(local):
@@ -141,9 +143,9 @@ class _FailureParts:
         cls = _type_of(part)
         if not is_derived(cls, BaseException):
             kept = snapshot_of(part)
-            return _noting_with(masked(part if kept is None else kept, self.secrets), self.lower)
+            return lower_leniently(masked(part if kept is None else kept, self.secrets), self.lower)
         if len(self.above) >= _DEEPEST or any(part is each for each in self.above):
-            return _lower_by_kind(Opaque(f"{cls.__module__}.{cls.__qualname__}"), self.lower)
+            return _lower_by_kind(_opaque(cls), self.lower)
         self.above.append(part)
         try:
             return self._lower_exception(part, cls)
@@ -197,7 +199,7 @@ def encode_offering(value: object, place: str, offer: Offer, *, is_lenient: bool
         reference = offer(part)
         return walk(part, lower) if reference is None else _lower_by_kind(reference, lower)
 
-    walk = _noting_with if is_lenient else _careful_with
+    walk = lower_leniently if is_lenient else lower_carefully
     try:
         return _packb(lower(value), lower_big_int, OPTIONS)
     except _FAILURES as error:
@@ -262,10 +264,11 @@ def _kind_of(cls: type) -> Kind:
 
 def _careful(value: Any) -> Any:
     """As ``_lower``, and looks at text too: lone surrogates fail only inside msgpack."""
-    return _careful_with(value, _careful)
+    return lower_carefully(value, _careful)
 
 
-def _careful_with(value: Any, lower: Lower) -> Any:
+def lower_carefully(value: Any, lower: Lower) -> Any:
+    """A value, lowered with its parts by ``lower``. Raises one of ``UNSTORABLE`` where it cannot be stored."""
     cls = _type_of(value)
     if cls is str:
         return value if _is_utf8(value) else _lower_by_kind(value, lower)
@@ -280,15 +283,20 @@ def _careful_with(value: Any, lower: Lower) -> Any:
 
 def _noting(value: Any) -> Any:
     """As ``_careful``, with a note in place of each part that cannot be stored."""
-    return _noting_with(value, _noting)
+    return lower_leniently(value, _noting)
 
 
-def _noting_with(value: Any, lower: Lower) -> Any:
+def lower_leniently(value: Any, lower: Lower) -> Any:
+    """As ``lower_carefully``, with a note of its type in place of a value that cannot be stored."""
     try:
-        return _careful_with(value, lower)
-    except _UNSTORABLE:
-        cls = _type_of(value)
-        return _lower_by_kind(Opaque(f"{cls.__module__}.{cls.__qualname__}"), lower)
+        return lower_carefully(value, lower)
+    except UNSTORABLE:
+        return _lower_by_kind(_opaque(_type_of(value)), lower)
+
+
+def _opaque(cls: type) -> Opaque:
+    # A class of the running script has the name that it has where the script is imported, to resume its run.
+    return Opaque(name_of(cls).replace(":", ".", 1))
 
 
 def _is_utf8(text: str) -> bool:

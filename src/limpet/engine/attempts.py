@@ -20,7 +20,7 @@ from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
 from limpet.engine.storage_view import begin_inside, is_new_execution
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
-from limpet.model import Details, EventRecord, ExecutionStatus
+from limpet.model import Details, EventRecord, ExecutionStatus, fingerprint
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
@@ -132,13 +132,25 @@ async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes
             live.bus.give_a_moment()
 
 
+def is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bool:
+    """Whether a handler has raised a cancellation that nobody has asked for, as where it waits for a cancelled future.
+
+    That is a failure of the call. In the code of an agent it is the end of a call that was cancelled there.
+    """
+    live, task = scope.live, asyncio.current_task()
+    is_asked_for = task is None or task.cancelling() or live.stopper.is_wanted or live.is_left or scope.is_being_ended
+    is_late = scope.event.is_closed or (live.has_cut_off and scope.is_given_up)
+    return not (is_asked_for or is_late) and type(error) is asyncio.CancelledError
+
+
 def _unbegun(scope: Scope, call: Call, encoded: bytes) -> Start:
     """The start of a call that did not begin here. The attempt that is due stays due, and so does the wait for it."""
     live, actor = scope.live, call.actor
     record = live.history.latest.get(call.address)
     order, attempt = (live.next_order(), 1) if record is None else (record.order, next_attempt(record))
     details = details_unbegun(actor, record)
-    return Start(call.address, live.clock.now(), order, actor.version, b"", encoded, attempt=attempt, details=details)
+    what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
+    return Start(call.address, live.clock.now(), order, actor.version, what, input_, attempt=attempt, details=details)
 
 
 def time_spent(live: LiveState, call: Call) -> float:

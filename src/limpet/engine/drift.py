@@ -12,11 +12,12 @@ from limpet.engine.drift_stop import stop_for
 from limpet.engine.scope import Scope
 from limpet.engine.user_lines import warn_at_user
 from limpet.errors import Drift, DriftWarning
-from limpet.journal.drift import is_moved, no_longer_made, passed_over
+from limpet.journal.drift import is_moved, no_longer_made, passed_over, ran_beside
 from limpet.journal.replay import INPUT_CHANGED, drift
 from limpet.model import EventNotice, EventRecord, ExecutionStatus, OnDrift, fingerprint
 
 if TYPE_CHECKING:
+    from limpet.artifacts.stored_values import StoredValues
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
 
@@ -28,9 +29,16 @@ def changed(live: LiveState, call: Call, record: EventRecord, encoded: bytes) ->
     """What of the input and the version is no longer what was recorded."""
     if record.input == encoded and call.actor.version == record.version:
         return None
-    given = call.actor.input_of(call.inputs, call.kwargs)
-    is_same = record.input is not None and live.stored.is_same(record.input, encoded, given)
+    is_same = is_same_input(live.stored, call, record, encoded)
     return drift(record, call.actor.version, b"" if is_same else fingerprint(encoded))
+
+
+def is_same_input(stored: StoredValues, call: Call, record: EventRecord, encoded: bytes) -> bool:
+    """Whether a call is given what is recorded, although that may have other bytes."""
+    given = call.actor.input_of(call.inputs, call.kwargs)
+    if record.input is not None:
+        return stored.is_same(record.input, encoded, given)
+    return record.fingerprint in (fingerprint(encoded), fingerprint(stored.canonical(given)))
 
 
 def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, moved: str | None = None) -> None:
@@ -48,8 +56,9 @@ def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, m
         found.append(moved)
     what = " and ".join(each for each in found if each)
     if what:
-        is_unsure = found[0] is not None and INPUT_CHANGED in found[0] and (not record.is_alone or call.actor.once)
-        _tell(scope.live, call, what, "gave the recorded result at", is_unsure=is_unsure)
+        live, has_other_input = scope.live, found[0] is not None and INPUT_CHANGED in found[0]
+        is_unsure = has_other_input and (call.actor.once or ran_beside(live.history.records, record))
+        _tell(live, call, what, "gave the recorded result at", is_unsure=is_unsure)
 
 
 def check_going_on(live: LiveState, call: Call, record: EventRecord, encoded: bytes) -> None:

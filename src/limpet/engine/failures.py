@@ -7,6 +7,7 @@ on is retried when the event is.
 from __future__ import annotations
 
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -110,7 +111,7 @@ def _is_wrap(error: BaseException, caught: BaseException, failed: Collection[str
     return all(sum(counts.values()) == before for counts, before in made)
 
 
-def recorded_error(record: EventRecord) -> Exception:
+def recorded_error(record: EventRecord) -> BaseException:
     """The exception that a failed event raised, built again; what cannot be built is stood in for."""
     failure = record.error
     assert failure is not None, "what failed has an error"
@@ -118,10 +119,15 @@ def recorded_error(record: EventRecord) -> Exception:
     if failure.value is not None:
         with suppress(ValueNotReadable):
             error = values.decode(failure.value)
-    if not isinstance(error, Exception):
+    if not isinstance(error, (Exception, CancelledError)):
         error = make_stand_in(names_from(failure.type_name), failure.message, (failure.message,))
-    error.__dict__[RECORDED_TRACEBACK] = failure.traceback
+    keep_traceback(error, failure)
     return error
+
+
+def keep_traceback(error: BaseException, failure: Failure) -> None:
+    """Give an exception the text of its traceback: the same when it fails a call as when it is raised again."""
+    error.__dict__[RECORDED_TRACEBACK] = failure.traceback
 
 
 def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
@@ -132,7 +138,7 @@ def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
     return Failure(
         type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
         message=message,
-        traceback=_as_utf8(scrubbed("".join(traceback.format_exception(error)), secrets)),
+        traceback=_as_utf8(scrubbed(_traceback(error), secrets)),
         value=values.encode_failure(error, message, secrets),
     )
 
@@ -143,6 +149,14 @@ def _told(error: BaseException) -> str:
     except Exception as failed:
         # It is the failure of the call that counts, not that of its text.
         return f"<its text cannot be made: {type(failed).__name__}>"
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback as Python prints it. A class may raise when it is asked for that, as for ``bool()``."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__))
 
 
 def _as_utf8(text: str) -> str:

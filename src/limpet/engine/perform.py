@@ -17,14 +17,14 @@ from limpet.codec import values
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.allowed import require_allowed
-from limpet.engine.attempts import cut_off, inside_of_attempt, take_up, try_again
+from limpet.engine.attempts import cut_off, inside_of_attempt, is_of_handler, take_up, try_again
 from limpet.engine.call import Call
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import causes_of, failure_of, mark_failed, recorded_error
+from limpet.engine.failures import causes_of, failure_of, keep_traceback, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
@@ -111,7 +111,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             await live.stopper.meet(scope)
         given = actor.input_of(call.inputs, call.kwargs)
         encoded, pending = live.stored.encode_small(given), ()
-        if encoded is None or SECRET_MARK in encoded:
+        if encoded is None or SECRET_MARK in encoded or not live.records_inputs:
             encoded, pending = await _encode_input(live, call, given)
         if address == live.resume_from_address:
             live.resume_from_address = None
@@ -232,14 +232,12 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
 async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
     """The input as it is recorded, where that is large or has secrets.
 
-    What tells it from others has no artifacts where it is not recorded itself.
+    Where inputs are not recorded, what tells it from others.
     """
     pending: Sequence[Pending] = ()
-    encoded = live.stored.encode_small(given)
-    if encoded is None and live.records_inputs:
+    encoded = live.stored.encode_small(given) if live.records_inputs else live.stored.canonical(given)
+    if encoded is None:
         encoded, pending = await live.stored.encode_input(given, is_lenient=True)
-    elif encoded is None:
-        encoded = live.stored.encode_inline(given)
     if SECRET_MARK in encoded:
         live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
     return encoded, pending
@@ -293,6 +291,10 @@ async def _execute(
                 raise
             child, start = again
             began = call.attempt_began = clock.elapsed()
+        except asyncio.CancelledError as error:
+            if is_of_handler(scope, call, error):
+                await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
+            raise
     call.execution_time = clock.elapsed() - began
     at = clock.now()
     durable = live.write_outcome(
@@ -439,7 +441,7 @@ async def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -
 
 
 async def _settle_failure(
-    scope: Scope, child: Scope, call: Call, start: Start, error: Exception, duration_s: float
+    scope: Scope, child: Scope, call: Call, start: Start, error: BaseException, duration_s: float
 ) -> None:
     live = scope.live
     live.has_failed = True
@@ -447,6 +449,7 @@ async def _settle_failure(
     failure = failure_of(error, live.secrets)
     causes = causes_of(error, child.failed or [])
     mark_failed(scope, call.address, error)
+    keep_traceback(error, failure)
     at = live.clock.now()
     durable = live.write_outcome(
         *(scope, start, _FAILED, at, duration_s),

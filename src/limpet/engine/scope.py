@@ -76,9 +76,9 @@ class Scope:
     of what it does."""
     has_branches = False
     """Of an event: whether any task was created inside it: what its code reads may then decide what others do."""
-    keyed: dict[str, tuple[Scope, Callable[[], AnyCoroutine | None]]] | None = None
-    """Of an event, by the label of each call with a key that is under way inside it: the branch that made it, and a
-    reference to its coroutine."""
+    keyed: dict[str, tuple[Scope, list[Callable[[], AnyCoroutine | None]]]] | None = None
+    """Of an event, by the label of each call with a key that is under way inside it: the branch that made it, and
+    references to its coroutines, as one branch may make it several times in order."""
     order: Order | None = None
     """Of an event: the order in which its code is given its results, from the first time that it matters."""
     expects = -1
@@ -128,26 +128,33 @@ class Scope:
             self._refuse(label)
         if event.keyed is None:
             event.keyed = {}
-        elif (held := event.keyed.get(label)) is not None and held[0] is not self and _is_open(held[1]()):
-            raise UsageError(
-                f"Two branches of {event.prefix.removesuffix('::')!r} call {label!r} at the same time, and a key "
-                "stands for one call.",
-                "Give each call a key of its own, or make the calls one after the other.",
-            )
+        elif (held := event.keyed.get(label)) is not None and held[0] is not self and any(map(_is_open, held[1])):
+            raise key_in_use(self, label, "Two branches")
         number = event.counts.get(label, 0) + 1
         event.counts[label] = number
         return event.prefix + label if number == 1 else f"{event.prefix}{label}#{number}"
 
     def hold_key(self, label: str, held: Callable[[], AnyCoroutine | None]) -> None:
         """No other branch makes a call with this key until it is released, or the coroutine of the call is closed."""
-        assert self.event.keyed is not None
-        self.event.keyed[label] = self, held
+        keyed = self.event.keyed
+        assert keyed is not None
+        before = keyed.get(label)
+        if before is None or before[0] is not self:
+            keyed[label] = self, [held]
+        else:
+            before[1].append(held)
 
     def release_key(self, label: str) -> None:
-        """A call with a key has ended: any branch may make it again."""
+        """A call with a key has ended, and its coroutine is about to: then any branch may make it again."""
         keyed = self.event.keyed
-        if keyed is not None and label in keyed and keyed[label][0] is self:
-            del keyed[label]
+        if keyed is None or (held := keyed.get(label)) is None or held[0] is not self:
+            return
+        going = held[1]
+        if len(going) > 1:
+            going[:] = [each for each in going if _is_open(each, but_running=True)]
+            if going:
+                return
+        del keyed[label]
 
     def _refuse(self, label: str) -> None:
         raise UsageError(
@@ -202,9 +209,20 @@ class Scope:
             event.failed.append(address)
 
 
-def _is_open(coro: AnyCoroutine | None) -> bool:
+def key_in_use(scope: Scope, label: str, who: str) -> UsageError:
+    """The error where the same call with a key is made twice at the same time."""
+    return UsageError(
+        f"{who} of {scope.event.prefix.removesuffix('::')!r} call {label!r} at the same time, and a key stands for one "
+        "call.",
+        "Give each call a key of its own, or make the calls one after the other.",
+    )
+
+
+def _is_open(held: Callable[[], AnyCoroutine | None], but_running: bool = False) -> bool:
     """Whether a coroutine may still go on: one whose task was cancelled before it began does not."""
-    return coro is not None and inspect.getcoroutinestate(coro) != inspect.CORO_CLOSED
+    coro = held()
+    state = inspect.CORO_CLOSED if coro is None else inspect.getcoroutinestate(coro)
+    return state != inspect.CORO_CLOSED and not (but_running and state == inspect.CORO_RUNNING)
 
 
 current_scope: ContextVar[Scope | None] = ContextVar("limpet_scope", default=None)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from limpet.engine.scope import Scope, current_scope
+from limpet.engine.scope import Scope, current_scope, key_in_use
 from limpet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class UserThreads:
         self._called: dict[_Place, dict[Work | None, _Called]] = {}
         self._called_before: dict[_Place, deque[_Called]] = {}
         """The same, of work that has ended."""
+        self._keys: set[_Place] = set()
+        """The calls with a key that threads are waiting for."""
         self._is_told = False
 
     @property
@@ -152,6 +154,20 @@ class UserThreads:
             "which of them comes first would decide the addresses of these calls.",
             remedy,
         )
+
+    @contextmanager
+    def using_key(self, scope: Scope, label: str) -> Generator[None]:
+        """While a thread makes a call with a key. Raises UsageError if another thread is making the same call."""
+        place = (scope.event, label)
+        with self._lock:
+            if place in self._keys:
+                raise key_in_use(scope, label, "Two threads")
+            self._keys.add(place)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._keys.discard(place)
 
     def _unordered(self, place: _Place, work: Work | None) -> _Called | None:
         """The call of another thread, if there is one, before or behind which this one comes by chance."""

@@ -6,6 +6,7 @@ beside them, are held to the order in which they stand in the journal.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -13,7 +14,9 @@ import msgspec
 
 from limpet.journal.address import SEPARATOR
 from limpet.journal.lifecycle import SETTLED
-from limpet.model import EventRecord, Record
+from limpet.model import EventRecord, ExecutionStatus, Record
+
+_ENDED = SETTLED | {ExecutionStatus.CANCELLED}
 
 MOST_LOOKED_AT = 1000
 """So many records are looked at to find out whether a call is new. What stands further back goes unnoticed."""
@@ -27,6 +30,28 @@ def is_direct(address: str, prefix: str) -> bool:
 def is_moved(record: EventRecord, reached: int) -> bool:
     """Whether a call, made by itself, stands in the journal before one of its scope that was given already."""
     return record.is_alone and record.order < reached
+
+
+def ran_beside(records: Sequence[Record], record: EventRecord) -> bool:
+    """Whether others were under way while a recorded call was.
+
+    That it was alone says so of its end. So if the one that ended before it was not, and ended within its time, then
+    the two ran side by side, and this was the last one to end.
+    """
+    if not record.is_alone:
+        return True
+    inside = record.address.rpartition(SEPARATOR)[0] + SEPARATOR
+    place = bisect_left(records, record.seq, key=_seq_of)
+    while place > 0:
+        place -= 1
+        other = records[place]
+        if type(other) is EventRecord and other.status in _ENDED and not other.address.startswith(inside):
+            return not other.is_alone and record.at - record.duration_s < other.at
+    return False
+
+
+def _seq_of(record: Record) -> int:
+    return record.seq
 
 
 class PassedOver(msgspec.Struct, frozen=True):

@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from limpet.journal.drift import MOST_LOOKED_AT, is_direct, is_moved, is_start_missing, no_longer_made, passed_over
+from limpet.journal.drift import (
+    MOST_LOOKED_AT,
+    is_direct,
+    is_moved,
+    is_start_missing,
+    no_longer_made,
+    passed_over,
+    ran_beside,
+)
 from limpet.model import EventRecord, ExecutionStatus, Record
 
 E = ExecutionStatus
@@ -110,3 +118,24 @@ def test_a_start_is_missing_between_two_calls_where_one_has_no_record() -> None:
     assert is_start_missing({2, 4}, reached=2, until=4)
     assert not is_start_missing({2, 3, 4}, reached=2, until=4)
     assert not is_start_missing(set(), reached=2, until=3)
+
+
+def took(seq: int, address: str, began: float, ended: float, *, alone: bool) -> EventRecord:
+    return EventRecord(seq, address, E.COMPLETED, ended, duration_s=ended - began, beside=0 if alone else -1)
+
+
+def test_the_last_one_of_several_calls_to_end_ran_beside_the_others() -> None:
+    other = took(2, "run::a::tool_call", 10, 11, alone=False)
+    inside = took(3, "run::last::b::tool_call", 11, 12, alone=True)
+    last = took(4, "run::last::agent_call", 10, 13, alone=True)
+    assert ran_beside([other, inside, last], other)
+    assert ran_beside([other, inside, last], last)
+
+
+def test_a_call_that_began_when_all_others_had_ended_ran_beside_none() -> None:
+    others = [took(2, "run::a::tool_call", 10, 12, alone=False), took(3, "run::b::tool_call", 10, 13, alone=True)]
+    later = took(4, "run::c::tool_call", 13, 14, alone=True)
+    assert not ran_beside([*others, later], later)
+    # The code had a task that waited, and made no call.
+    assert not ran_beside([others[0], later], later)
+    assert not ran_beside([later], later)

@@ -6,7 +6,9 @@ The initialisers of built-in exceptions fill fields from the arguments and are c
 from __future__ import annotations
 
 import traceback
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from threading import local
 from typing import Any, Final, cast
 
 import msgspec
@@ -22,7 +24,7 @@ from limpet.codec.user_types.families import (
     require_same_fields,
     slots_of,
 )
-from limpet.codec.user_types.not_kept import with_stand_ins
+from limpet.codec.user_types.not_kept import stand_in, with_stand_ins
 from limpet.codec.user_types.structs import fields_of
 from limpet.errors import ValueNotReadable
 
@@ -176,15 +178,16 @@ def initialised(cls: type[BaseException], layout: Any, args: list[Any]) -> BaseE
 def _build_as(cls: type[BaseException], parts: Any) -> BaseException:
     name, args, others, members = parts[:4]
     plan = _plans.get(cls) or plan_for_reading(cls, "an exception", _plan, name)
+    of = str(name).replace(":", ".")
     try:
-        error = initialised(cls, plan.layout, listed(args))
+        error = initialised(cls, plan.layout, [stand_in(each, "args", of) for each in listed(args)])
     except Exception as cause:
         raise ValueNotReadable(name, f"it cannot be built from its arguments ({cause})") from cause
     rest = dict(mapped(others))
     require_same_fields(name, rest.keys() & plan.slots.keys(), plan.slots)
     for key, slot in plan.slots.items():
         slot.__set__(error, rest.pop(key))
-    error.__dict__.update(with_stand_ins(rest, str(name).replace(":", ".")))
+    error.__dict__.update(with_stand_ins(rest, of))
     for key, member in plan.members:
         member.__set__(error, members.get(key))
     if len(parts) > 4:
@@ -203,8 +206,27 @@ def put_origin(error: BaseException, cause: Any, is_context_hidden: Any, text: A
         error.__dict__[RECORDED_TRACEBACK] = str(text)
 
 
+class _Compared(local):
+    """Whether exceptions are lowered here to be compared: the text of a traceback tells where the program stood."""
+
+    is_so = False
+
+
+_compared: Final = _Compared()
+
+
+@contextmanager
+def without_tracebacks() -> Generator[None]:
+    """While this lasts, exceptions are lowered without the text of their tracebacks."""
+    before, _compared.is_so = _compared.is_so, True
+    try:
+        yield
+    finally:
+        _compared.is_so = before
+
+
 def _lower(value: BaseException, lower: Lower) -> list[Any]:
-    return lower_exception(value, lower, with_traceback=True)
+    return lower_exception(value, lower, with_traceback=not _compared.is_so)
 
 
 EXCEPTION: Final = make_family(21, "an exception", _plan, _lower, _build_as)

@@ -41,6 +41,11 @@ def snapshot_of(part: object) -> object | None:
         return None  # It is noted by its type, as what cannot be stored is.
 
 
+def is_of_exchange(cls: type) -> bool:
+    """Whether ``snapshot_of`` has something for the instances of a class."""
+    return _way_for(cls) is not None
+
+
 @cache
 def _way_for(cls: type) -> Callable[[Any], object] | None:
     for base in cls.__mro__:

@@ -5,7 +5,7 @@ It says so when it is used. Nothing of the object that it stands for is there bu
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from limpet.codec.kinds import Kind, Opaque
 from limpet.errors import AttributeNotKept
@@ -67,7 +67,19 @@ NOT_KEPT: Final = Kind(30, lambda value, _lower: _parts_of(value)[2], Opaque)
 
 
 def with_stand_ins(attributes: dict[str, Any], of: str) -> dict[str, Any]:
-    """The attributes of an exception, with a stand-in for each that could not be kept."""
-    return {
-        name: NotKept(name, of, item.type_name) if type(item) is Opaque else item for name, item in attributes.items()
-    }
+    """The attributes of an exception, with a stand-in for everything in them that could not be kept."""
+    return {name: stand_in(item, name, of) for name, item in attributes.items()}
+
+
+def stand_in(item: Any, name: str, of: str) -> Any:
+    """What an attribute holds, with a stand-in for each part of it that could not be kept."""
+    cls = cast("type[object]", type(item))
+    if cls is Opaque:
+        return NotKept(name, of, item.type_name)
+    if cls is list:
+        return [stand_in(each, name, of) for each in item]
+    if cls is tuple:
+        return tuple(stand_in(each, name, of) for each in item)
+    if cls is dict:
+        return {key: stand_in(each, name, of) for key, each in item.items()}
+    return item

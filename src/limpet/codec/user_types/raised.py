@@ -26,12 +26,13 @@ from limpet.codec.user_types.exceptions import (
     traceback_text,
 )
 from limpet.codec.user_types.families import READ_AS_OLD, is_derived, others_of, slots_of
-from limpet.codec.user_types.not_kept import with_stand_ins
+from limpet.codec.user_types.not_kept import stand_in, with_stand_ins
 from limpet.codec.user_types.stand_in_exceptions import (
     RECORDED_AS,
     make_as,
     make_stand_in,
     may_stand_for,
+    put_args,
     readable_name,
     recorded_as,
 )
@@ -146,7 +147,8 @@ def _build(parts: Any) -> BaseException:
     names = [_text(name) for name in listed(raised.names)][:_MOST_NAMES]
     if not names:
         raise TypeError("it names no class")
-    message, args = _text(raised.message), listed(raised.args)
+    of, message = readable_name(names[0]), _text(raised.message)
+    args = [stand_in(each, "args", of) for each in listed(raised.args)]
     attributes = {_text(name): item for name, item in mapped(raised.attributes).items()}
     error = None
     if raised.says_message is not True or not may_stand_for(names[0]):
@@ -154,7 +156,7 @@ def _build(parts: Any) -> BaseException:
     if error is None:
         error = make_stand_in(names, message, args)
         put_fields(error, mapped(raised.members))
-    _put(error, with_stand_ins(attributes, readable_name(names[0])))
+    _put(error, with_stand_ins(attributes, of))
     put_origin(error, raised.cause, raised.is_context_hidden, raised.traceback)
     return error
 
@@ -192,7 +194,10 @@ def _exact(name: str, args: list[Any], members: dict[Any, Any]) -> BaseException
     if cls is None:
         return None
     if cls is _pydantic_error():
-        return _validation_error(cls, members)
+        error = _validation_error(cls, members)
+        if error is not None:
+            put_args(error, args)
+        return error
     error = make_as(cast("type[BaseException]", cls), args)
     if error is None:
         return None

@@ -6,7 +6,9 @@ take it as they took that. Making its class runs no code of theirs: classes that
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Collection, Sequence
+from types import FunctionType
 from typing import Any, Final, cast
 
 from limpet.codec.names import entries_of_class, find_class
@@ -99,8 +101,16 @@ def _nearest(found: Sequence[type]) -> tuple[type, ...]:
 
 def _is_open(cls: type) -> bool:
     """Whether a class can be derived from without any code of it running."""
-    is_plain = cast("type[object]", type(cls)) is type and entry_of(cls, "__init_subclass__") is _NOTICES_NOTHING
-    return is_plain and bool(flags_of(cls) & _IS_BASE)
+    made_by = cast("type[object]", type(cls))
+    is_plain = made_by is type or (made_by is ABCMeta and _is_plainly_abstract(cls))
+    notices_nothing = entry_of(cls, "__init_subclass__") is _NOTICES_NOTHING
+    return is_plain and notices_nothing and bool(flags_of(cls) & _IS_BASE)
+
+
+def _is_plainly_abstract(cls: type) -> bool:
+    """Whether what is abstract in a class, which is asked for it when another derives from it, runs no code then."""
+    names: frozenset[str] = entry_of(cls, "__abstractmethods__") or frozenset()
+    return all(type(entry_of(cls, name)) in (FunctionType, property) for name in names)
 
 
 def _instance(bases: tuple[type, ...], name: str, args: Sequence[Any]) -> BaseException:

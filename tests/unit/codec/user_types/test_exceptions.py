@@ -13,8 +13,8 @@ import pytest
 from unit.codec import sample_types
 from unit.codec.user_types import class_types as types
 
-from limpet.codec.kinds import Opaque
 from limpet.codec.user_types.exceptions import lower_exception
+from limpet.codec.user_types.not_kept import NotKept
 from limpet.codec.values import decode, encode, encode_leniently
 from limpet.errors import ValueNotReadable, ValueNotStorable
 
@@ -167,7 +167,7 @@ def test_a_cause_that_cannot_be_stored_is_named() -> None:
 
 def test_a_cause_that_cannot_be_stored_is_noted_or_left_out() -> None:
     copy = decode(encode_leniently(caused(ValueError("x"), KeyError(object()))))
-    assert (Opaque("builtins.object"),) == copy.__cause__.args
+    assert (NotKept("args", "builtins.KeyError", "builtins.object"),) == copy.__cause__.args
     copy = decode(encode_leniently(caused(ValueError("x"), sample_types.UntrueDecodeError("y"))))
     assert (None, True) == (copy.__cause__, copy.__suppress_context__)
 
