@@ -39,6 +39,7 @@ PROGRAMS: dict[str, Sequence[Loop]] = {
     "quick_search": _NOT_EAGER,
     # That anyio works with eager tasks is not promised.
     "anyio_rescue": _NOT_EAGER,
+    "anyio_retreat": _NOT_EAGER,
     "anyio_streams": _NOT_EAGER,
 }
 if sys.version_info >= (3, 13):

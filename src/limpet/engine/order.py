@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, cast
 
+from limpet.engine.deliveries import Deliveries, goes_on
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stalls import Stalls
 from limpet.engine.turns import IN_ORDER, LATE, Given, Ready, Timer, Turn, cancel_again, too_late
@@ -37,7 +38,7 @@ Results are given in the midst of it."""
 _CANCELLED = ExecutionStatus.CANCELLED
 
 
-class Order(Stalls):
+class Order(Stalls, Deliveries):
     """The inside of one call: its callbacks that can run, and what its code waits for."""
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Order(Stalls):
         "_is_pumping",
         "_is_scheduled",
         "_late",
+        "_moves",
         "_numbers",
         "_passed",
         "_patience",
@@ -57,6 +59,7 @@ class Order(Stalls):
         "ahead",
         "alive",
         "deferred",
+        "deliveries",
         "executing",
         "fired",
         "hooks",
@@ -106,7 +109,10 @@ class Order(Stalls):
         self.executing = 0
         """How many calls made here are executed."""
         self.making = 0
-        """How many tasks are being made at the moment, which may run at once."""
+        """How many tasks are being made at the moment, which may run at once; and the deliveries."""
+        self.deliveries = 0
+        """How many cancel scopes of anyio are about to cancel their tasks."""
+        self._moves = 0
         self.tasks = 0
         """How many tasks were made here."""
         self.alive = 0
@@ -169,6 +175,7 @@ class Order(Stalls):
             if cancelling is not None and cancelling() != live.cancelling:
                 live.note_cancelling(before=True)
             while True:
+                delivers = self.deliveries
                 while ready:
                     if not left:
                         return
@@ -191,6 +198,11 @@ class Order(Stalls):
                         hooks.report(error, item)
                     if cancelling is not None and cancelling() != live.cancelling:
                         live.note_cancelling(before=False)
+                    if delivers and not goes_on(callback):
+                        steps -= 1
+                if self.deliveries and steps:
+                    self._wait_for_delivery()
+                    return
                 steps = 0
                 if self.next or self.overdue or self.deferred or self._unarmed or self._late:
                     if not self._turn():
@@ -326,24 +338,6 @@ class Order(Stalls):
         ready = self.add(callback, args, self.hooks.copy_context())
         self.ready.pop()
         self.ready.appendleft(ready)
-
-    def drop(self, turn: Turn) -> None:
-        """Let nothing wait any more for a call."""
-        if turn.record is not None and self.parked.get(turn.record.seq) is turn:
-            del self.parked[turn.record.seq]
-            self._pass(turn.record)
-        elif turn in self.overdue:
-            self.overdue.remove(turn)
-        elif turn in self.deferred:
-            self.deferred.remove(turn)
-        elif turn in self.queue:
-            self.queue.remove(turn)
-        self.wake()
-
-    def _pass(self, record: EventRecord) -> None:
-        entries = self._entries
-        if entries is not None and self.next == record.seq:
-            self._step()
 
     def is_own(self, scope: Scope | None) -> bool:
         """Whether whoever is in that scope is code inside this call, rather than somebody outside."""

@@ -677,14 +677,15 @@ class Delivering:
         return self.loop.call_soon(self._deliver_cancellation)
 
 
-def test_the_delivery_of_a_cancellation_by_anyio_is_not_counted() -> None:
+def test_nothing_is_given_before_anyio_has_delivered_a_cancellation_and_not_all_deliveries_are_waited_for() -> None:
     async def main() -> None:
         with Inside(NORTH) as inside:
             delivering = Delivering(inside.hooks.loop)
             handle = inside.run_inside(delivering.begin)
             assert isinstance(handle, asyncio.Handle)
-            assert inside.order.is_open_for(NORTH)
-            assert delivering.left
+            assert not inside.order.is_open_for(NORTH)
+            await inside.task(inside.ask(NORTH))
+            assert 1 < delivering.left < 50
 
     run(main)
 
