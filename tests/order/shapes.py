@@ -35,6 +35,7 @@ PROGRAMS: dict[str, Sequence[Loop]] = {
     "alarms": _NOT_EAGER,
     "two_desks": _ON_ALL,
     "shaky_lines": (Loop.PLAIN,),
+    "merged_feeds": _ON_ALL,
     "failing_mirrors": (Loop.PLAIN,),
     "quick_search": _NOT_EAGER,
     # That anyio works with eager tasks is not promised.
