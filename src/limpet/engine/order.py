@@ -99,7 +99,7 @@ class Order(Stalls, Deliveries):
         """Live outcomes in the order of the journal, and timers that are due among them."""
         self.timers: dict[int, Timer] = {}
         self._numbers = 0
-        self._unarmed: list[Timer] = []
+        self._unarmed: dict[int, Timer] = {}
         self._late: list[Timer] = []
         """Timers that became due while recorded outcomes were still to be given."""
         self.fired: list[int] = []
@@ -392,7 +392,7 @@ class Order(Stalls, Deliveries):
                         break
                     timer = self.timers.get(entry)
                     if timer is not None and timer.callback is not None:
-                        if not timer.is_due and timer not in self._unarmed:
+                        if not timer.is_due and entry not in self._unarmed:
                             return False  # The job of an executor that is still at work.
                         self._forget_unfired(timer)
                         self._step()
@@ -432,8 +432,8 @@ class Order(Stalls, Deliveries):
             self._begin_deferred(IN_ORDER)
             return True
         if self._unarmed:
-            unarmed, self._unarmed = self._unarmed, []
-            for timer in unarmed:
+            unarmed, self._unarmed = self._unarmed, {}
+            for timer in unarmed.values():
                 if timer.callback is not None:
                     self._arm(timer)
         if self._late:

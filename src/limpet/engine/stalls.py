@@ -158,8 +158,8 @@ class Stalls(Timers):
 
     def _release_timers(self) -> bool:
         """Let the timers go on that are not recorded."""
-        unarmed, self._unarmed = self._unarmed, []
-        for timer in unarmed:
+        unarmed, self._unarmed = self._unarmed, {}
+        for timer in unarmed.values():
             if timer.callback is not None:
                 self._arm(timer)
         if not self._late:
