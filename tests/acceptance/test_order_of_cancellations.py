@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 
+import anyio
 import pytest
 
 from limpet import DriftWarning, Limpet, agent, tool
@@ -144,3 +145,69 @@ def test_a_task_that_cancels_itself_ends_in_the_same_way_on_replay() -> None:
 
     run_and_resume(program)
     assert ["cancelled", "resumed", "cancelled"] == log
+
+
+def test_what_an_agent_cuts_off_by_a_cancel_scope_around_itself_stays_cancelled() -> None:
+    @agent
+    async def program() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(hold_lock, "in a task")
+            await note("both are under way")
+            group.cancel_scope.cancel()
+            await hold_lock("in the agent itself")
+        # Nor does anyio's cancellation hide what the code cancels later.
+        with anyio.move_on_after(0.001):
+            await hold_lock("later")
+        if is_broken:
+            raise Broken
+
+    run_and_resume(program)
+    assert {"in a task": 1, "both are under way": 1, "in the agent itself": 1, "later": 1} == executed
+
+
+def test_many_tasks_that_a_cancel_scope_cuts_off_stay_cancelled() -> None:
+    many = 300
+
+    @agent
+    async def program() -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(many):
+                group.start_soon(hold_lock, str(number))
+            await note("all are under way")
+            group.cancel_scope.cancel()
+        await note("none is under way")
+        if is_broken:
+            raise Broken
+
+    run_and_resume(program)
+    assert many + 2 == len(executed)
+    assert {1} == {*executed.values()}
+
+
+def test_what_anyio_cancels_again_while_it_cleans_up_goes_on_before_the_next_result() -> None:
+    @agent
+    async def program() -> None:
+        async def clean_up_slowly() -> None:
+            try:
+                await hold_lock("slow")
+            finally:
+                try:
+                    await anyio.sleep(1)
+                finally:
+                    log.append("cleaning up is cut short")
+
+        async def take() -> None:
+            log.append(await take_lock("quick"))
+
+        async with anyio.create_task_group() as whole:
+            whole.start_soon(take)
+            async with anyio.create_task_group() as group:
+                group.start_soon(clean_up_slowly)
+                await note("both are under way")
+                group.cancel_scope.cancel()
+        if is_broken:
+            raise Broken
+
+    run_and_resume(program)
+    in_order = ["cleaning up is cut short", "quick"]
+    assert [*in_order, "resumed", *in_order] == log

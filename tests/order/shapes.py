@@ -35,10 +35,12 @@ PROGRAMS: dict[str, Sequence[Loop]] = {
     "alarms": _NOT_EAGER,
     "two_desks": _ON_ALL,
     "shaky_lines": (Loop.PLAIN,),
+    "merged_feeds": _ON_ALL,
     "failing_mirrors": (Loop.PLAIN,),
     "quick_search": _NOT_EAGER,
     # That anyio works with eager tasks is not promised.
     "anyio_rescue": _NOT_EAGER,
+    "anyio_retreat": _NOT_EAGER,
     "anyio_streams": _NOT_EAGER,
 }
 if sys.version_info >= (3, 13):

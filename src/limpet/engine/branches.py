@@ -69,6 +69,14 @@ class _Factory:
         if self.generators.firstiter is not None:
             self.generators.firstiter(generator)
 
+    def dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """An async generator was left before its end: a task closes it, which code inside a run begins in its order."""
+        scope = current_scope.get()
+        if scope is not None and scope.live.hooks is self.hooks and _is_running(self.hooks.loop):
+            self.hooks.loop.call_soon(self.hooks.loop.create_task, generator.aclose())
+        elif self.generators.finalizer is not None:
+            self.generators.finalizer(generator)
+
     def __call__(
         self, loop: asyncio.AbstractEventLoop, coro: AnyCoroutine, context: Context | None = None, **options: Any
     ) -> asyncio.Future[Any]:
@@ -126,6 +134,14 @@ class _Factory:
         return task
 
 
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this thread runs that loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
 def _is_call(coro: AnyCoroutine) -> bool:
     """Whether this is the call of an actor, which has its address already and needs no branch to be told apart."""
     return getattr(coro, "cr_code", None) in _CALLS
@@ -162,7 +178,7 @@ def branching(live: LiveState) -> Generator[None]:
         if factory.runs == 1:
             factory.hooks.install()
             factory.generators = sys.get_asyncgen_hooks()
-            sys.set_asyncgen_hooks(firstiter=factory.opened)
+            sys.set_asyncgen_hooks(firstiter=factory.opened, finalizer=factory.dropped)
         live.hooks = factory.hooks
         try:
             yield
@@ -171,7 +187,7 @@ def branching(live: LiveState) -> Generator[None]:
             if not factory.runs:
                 factory.hooks.uninstall()
                 if sys.get_asyncgen_hooks().firstiter == factory.opened:
-                    sys.set_asyncgen_hooks(firstiter=factory.generators.firstiter)
+                    sys.set_asyncgen_hooks(*factory.generators)
 
 
 @contextmanager

@@ -94,7 +94,8 @@ def check_ended(child: Scope, call: Call) -> None:
     live = child.live
     if not live.loaded or live.given == live.settled:
         return
-    missing = no_longer_made(live.history.latest, live.loaded, child.prefix, child.counts, child.tried_again)
+    outcomes = live.recorded_order.outcomes(child.prefix.removesuffix("::"))
+    missing = no_longer_made(outcomes, live.loaded, child.prefix, child.counts, child.tried_again)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         _tell(live, call, f"it no longer calls {missing[0]!r}{more}", "ended")

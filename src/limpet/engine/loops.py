@@ -85,9 +85,11 @@ class Hooks:
         if order is None or order.hooks is not self:
             order = self.order_of(scope)
         if type(callback) is MethodType:
-            # anyio delivers a cancellation again and again until the task has ended.
-            if order is None or callback.__name__ == "_deliver_cancellation":
+            if order is None:
                 return self.call_soon(callback, *args, context=context)
+            if callback.__name__ == "_deliver_cancellation":
+                order.await_delivery()
+                return self.call_soon(order.deliver, callback, args, context=context)
             # The time of an ``asyncio.timeout`` that is over when it begins is a timer, too.
             if callback.__name__ == "_on_timeout":
                 return order.set_timer(0.0, callback, args, copy_context() if context is None else context)

@@ -15,9 +15,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from types import MappingProxyType
+from types import BuiltinFunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from limpet.engine.deliveries import Deliveries, goes_on
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stalls import Stalls
 from limpet.engine.turns import IN_ORDER, LATE, Given, Ready, Timer, Turn, cancel_again, too_late
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 STEPS = 200
 """After so many callbacks in a row the event loop gets a turn."""
 
-BUSY_STEPS = 1000
-"""After so many callbacks without a pause, and ten more for each task, the code counts as a busy loop.
+MANY_STEPS = 1000
+MOST_STEPS = 100_000
+"""After so many callbacks without a pause, and some more for each task, the code counts as a busy loop.
 
-Results are given in the midst of it."""
+Results are given in the midst of it. Of many, those of tasks that have awaited nothing count for twenty."""
 
 _CANCELLED = ExecutionStatus.CANCELLED
 
@@ -43,9 +45,10 @@ _NONE_PASSED = cast("set[int]", frozenset())
 _NONE_PARKED = cast("dict[int, Turn]", MappingProxyType({}))
 _NO_TURNS = cast("list[Turn]", ())
 _NO_TIMERS = cast("list[Timer]", ())
+_NONE_UNARMED = cast("dict[int, Timer]", MappingProxyType({}))
 
 
-class Order(Stalls):
+class Order(Stalls, Deliveries):
     """The inside of one call: its callbacks that can run, and what its code waits for."""
 
     __slots__ = (
@@ -55,6 +58,7 @@ class Order(Stalls):
         "_is_pumping",
         "_is_scheduled",
         "_late",
+        "_moves",
         "_numbers",
         "_passed",
         "_patience",
@@ -65,6 +69,7 @@ class Order(Stalls):
         "ahead",
         "alive",
         "deferred",
+        "deliveries",
         "executing",
         "fired",
         "hooks",
@@ -101,9 +106,10 @@ class Order(Stalls):
         """Calls that are recorded as cancelled, and were passed over, since the code did not cancel them by then."""
         self.deferred = _NO_TURNS
         """Calls without a recorded outcome, which begin when all that is recorded is given."""
-        self._unarmed = self._late = _NO_TIMERS
-        """The timers that are not armed as long as recorded outcomes are still to be given, and those that became due
-        meanwhile all the same."""
+        self._unarmed = _NONE_UNARMED
+        """By number: the timers that are not armed as long as recorded outcomes are still to be given."""
+        self._late = _NO_TIMERS
+        """Timers that became due while recorded outcomes were still to be given."""
         self.queue: deque[Turn | Timer] = deque()
         """Live outcomes in the order of the journal, and timers that are due among them."""
         self.timers: dict[int, Timer] = {}
@@ -115,7 +121,10 @@ class Order(Stalls):
         self.executing = 0
         """How many calls made here are executed."""
         self.making = 0
-        """How many tasks are being made at the moment, which may run at once."""
+        """How many tasks are being made at the moment, which may run at once; and the deliveries."""
+        self.deliveries = 0
+        """How many cancel scopes of anyio are about to cancel their tasks."""
+        self._moves = 0
         self.tasks = 0
         """How many tasks were made here."""
         self.alive = 0
@@ -178,14 +187,18 @@ class Order(Stalls):
             if cancelling is not None and cancelling() != live.cancelling:
                 live.note_cancelling(before=True)
             while True:
+                delivers = self.deliveries
                 while ready:
                     if not left:
                         return
                     left -= 1
                     steps += 1
-                    if steps > BUSY_STEPS and steps > BUSY_STEPS + 10 * self.tasks and self._is_anything_due():
-                        steps = 0
-                        self._turn()
+                    if steps > MANY_STEPS:
+                        if type(ready[0].callback) is not BuiltinFunctionType:  # Those of woken tasks are.
+                            steps += 19
+                        if steps > MOST_STEPS + 100 * self.tasks and self._is_anything_due():
+                            steps = 0
+                            self._turn()
                     item = ready.popleft()
                     callback = item.callback
                     if callback is None:
@@ -200,6 +213,11 @@ class Order(Stalls):
                         hooks.report(error, item)
                     if cancelling is not None and cancelling() != live.cancelling:
                         live.note_cancelling(before=False)
+                    if delivers and not goes_on(callback):
+                        steps -= 1
+                if self.deliveries and steps:
+                    self._wait_for_delivery()
+                    return
                 steps = 0
                 if self.next or self.overdue or self.deferred or self._unarmed or self._late:
                     if not self._turn():
@@ -338,24 +356,6 @@ class Order(Stalls):
         self.ready.pop()
         self.ready.appendleft(ready)
 
-    def drop(self, turn: Turn) -> None:
-        """Let nothing wait any more for a call."""
-        if turn.record is not None and self.parked.get(turn.record.seq) is turn:
-            del self.parked[turn.record.seq]
-            self._pass(turn.record)
-        elif turn in self.overdue:
-            self.overdue.remove(turn)
-        elif turn in self.deferred:
-            self.deferred.remove(turn)
-        elif turn in self.queue:
-            self.queue.remove(turn)
-        self.wake()
-
-    def _pass(self, record: EventRecord) -> None:
-        entries = self._entries
-        if entries is not None and self.next == record.seq:
-            self._step()
-
     def is_own(self, scope: Scope | None) -> bool:
         """Whether whoever is in that scope is code inside this call, rather than somebody outside."""
         live = self._scope.live
@@ -368,7 +368,7 @@ class Order(Stalls):
     def _look_up(self) -> None:
         entries = self._entries = self._scope.live.recorded_order.entries(self._scope.prefix.removesuffix("::"))
         self._passed, self.parked, self.overdue, self.deferred = set(), {}, [], []
-        self._unarmed, self._late = [], []
+        self._unarmed, self._late = {}, []
         self._places = {each.seq: at for at, each in enumerate(entries) if type(each) is EventRecord}
         known, self._at = self.next, 0
         if known > 0:
@@ -411,7 +411,7 @@ class Order(Stalls):
                         break
                     timer = self.timers.get(entry)
                     if timer is not None and timer.callback is not None:
-                        if not timer.is_due and timer not in self._unarmed:
+                        if not timer.is_due and entry not in self._unarmed:
                             return False  # The job of an executor that is still at work.
                         self._forget_unfired(timer)
                         self._step()
@@ -451,8 +451,8 @@ class Order(Stalls):
             self._begin_deferred(IN_ORDER)
             return True
         if self._unarmed:
-            unarmed, self._unarmed = self._unarmed, []
-            for timer in unarmed:
+            unarmed, self._unarmed = self._unarmed, {}
+            for timer in unarmed.values():
                 if timer.callback is not None:
                     self._arm(timer)
         if self._late:

@@ -26,6 +26,7 @@ class Stalls(Timers):
 
     __slots__ = ()
 
+    next: int
     parked: dict[int, Turn]
     deferred: list[Turn]
     overdue: list[Turn]
@@ -51,6 +52,20 @@ class Stalls(Timers):
 
     def _let_go(self, turn: Turn, record: EventRecord, given: Given = IN_ORDER) -> None:
         raise NotImplementedError
+
+    def drop(self, turn: Turn) -> None:
+        """Let nothing wait any more for a call."""
+        if turn.record is not None and self.parked.get(turn.record.seq) is turn:
+            del self.parked[turn.record.seq]
+            if self._entries is not None and self.next == turn.record.seq:
+                self._step()
+        elif turn in self.overdue:
+            self.overdue.remove(turn)
+        elif turn in self.deferred:
+            self.deferred.remove(turn)
+        elif turn in self.queue:
+            self.queue.remove(turn)
+        self.wake()
 
     def _stall(self) -> bool:
         """Nothing can move, and what is recorded next was not asked for. Drift, unless the code awaits something."""
@@ -143,8 +158,8 @@ class Stalls(Timers):
 
     def _release_timers(self) -> bool:
         """Let the timers go on that are not recorded."""
-        unarmed, self._unarmed = self._unarmed, []
-        for timer in unarmed:
+        unarmed, self._unarmed = self._unarmed, {}
+        for timer in unarmed.values():
             if timer.callback is not None:
                 self._arm(timer)
         if not self._late:

@@ -32,7 +32,7 @@ class Timers:
     is_closed: bool
     _scope: Scope
     _numbers: int
-    _unarmed: list[Timer]
+    _unarmed: dict[int, Timer]
     _late: list[Timer]
 
     @property
@@ -61,7 +61,7 @@ class Timers:
         timer = Timer(cast("Order", self), self.hooks.now() + self.ahead + delay_s, callback, args, context)
         self.timers[timer.number] = timer
         if self.is_replaying:
-            self._unarmed.append(timer)
+            self._unarmed[timer.number] = timer
             self.wake()
         else:
             self._arm(timer)
@@ -100,10 +100,11 @@ class Timers:
         self.timers.pop(timer.number, None)
         if timer.handle is not None:
             timer.handle.cancel()
-        if timer in self.queue:
-            self.queue.remove(timer)
-        if self.fired and timer.number in self.fired:
-            self.fired.remove(timer.number)
+        if timer.is_due:  # Else it stands nowhere, and many may be withdrawn while much waits.
+            if timer in self.queue:
+                self.queue.remove(timer)
+            if timer.number in self.fired:
+                self.fired.remove(timer.number)
 
     @property
     def must_record_timers(self) -> bool:
@@ -119,6 +120,6 @@ class Timers:
         self.add(callback, timer.args, timer.context)
 
     def _forget_unfired(self, timer: Timer) -> None:
-        for timers in (self._unarmed, self._late):
-            if timer in timers:
-                timers.remove(timer)
+        self._unarmed.pop(timer.number, None)
+        if timer.is_due and timer in self._late:
+            self._late.remove(timer)

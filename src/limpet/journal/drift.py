@@ -100,16 +100,16 @@ def _encloses(address: str, prefix: str) -> bool:
 
 
 def no_longer_made(
-    latest: Mapping[str, EventRecord], until: int, prefix: str, made: Mapping[str, int], tried_again: int | None = None
+    newest: Iterable[EventRecord], until: int, prefix: str, made: Mapping[str, int], tried_again: int | None = None
 ) -> list[str]:
     """The recorded calls of a scope, up to a position of the journal, that the code which has ended did not make.
 
-    ``made`` says how many calls of each label were made. Behind a call that was tried again, whose start is
-    ``tried_again``, the code may well have gone another way.
+    ``newest`` has the newest records of the calls there. ``made`` says how many calls of each label were made. Behind a
+    call that was tried again, whose start is ``tried_again``, the code may well have gone another way.
     """
     return [
         record.address
-        for record in _settled(latest.values(), until)
+        for record in _settled(newest, until)
         if is_direct(record.address, prefix)
         and (tried_again is None or record.order < tried_again)
         and not _was_made(record.address[len(prefix) :].partition(SEPARATOR)[0], made)

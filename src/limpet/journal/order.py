@@ -6,7 +6,7 @@ whatever task, of those that the code cancelled, and of its timers that fired.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from limpet.journal.address import SEPARATOR
 from limpet.journal.history import History
@@ -70,6 +70,14 @@ class RecordedOrder:
                         entries.pop()  # It was a timer that cancelled it.
             has_just_fired = False
         return _in_their_places(_fired_last(entries))
+
+    def outcomes(self, path: str) -> Iterator[EventRecord]:
+        """The last outcomes of the calls made inside the call with this path, from whatever task."""
+        self._sort()
+        latest = self.history.latest
+        for record in self._inside.get(path, ()):
+            if type(record) is EventRecord and latest.get(record.address) is record:
+                yield record
 
     def _sort(self) -> None:
         records = self.history.records

@@ -588,6 +588,44 @@ def test_a_busy_loop_does_not_starve_what_is_recorded_nor_the_event_loop() -> No
     run(main)
 
 
+def test_tasks_that_wake_each_other_for_long_are_no_busy_loop() -> None:
+    async def main() -> None:
+        with Inside(NORTH) as inside:
+            queue: asyncio.Queue[str] = asyncio.Queue(1)
+
+            async def put() -> None:
+                for _ in range(2000):
+                    await queue.put("line")
+
+            async def take() -> None:
+                for _ in range(2000):
+                    inside.log.append(await queue.get())
+
+            await asyncio.wait([inside.task(inside.ask(NORTH)), inside.task(put()), inside.task(take())])
+            assert [*2000 * ["line"], "north"] == inside.log
+
+    run(main)
+
+
+def test_tasks_that_wake_each_other_for_ever_do_not_starve_what_is_given() -> None:
+    async def main() -> None:
+        with Inside(NORTH) as inside:
+            pings: asyncio.Queue[None] = asyncio.Queue()
+            pongs: asyncio.Queue[None] = asyncio.Queue()
+
+            async def hand_on(taken: asyncio.Queue[None], given: asyncio.Queue[None]) -> None:
+                while not inside.log:
+                    given.put_nowait(None)
+                    await taken.get()
+                given.put_nowait(None)
+
+            playing = [inside.task(hand_on(pings, pongs)), inside.task(hand_on(pongs, pings))]
+            await asyncio.wait([inside.task(inside.ask(NORTH)), *playing])
+            assert ["north"] == inside.log
+
+    run(main)
+
+
 # The end
 
 
@@ -677,14 +715,15 @@ class Delivering:
         return self.loop.call_soon(self._deliver_cancellation)
 
 
-def test_the_delivery_of_a_cancellation_by_anyio_is_not_counted() -> None:
+def test_nothing_is_given_before_anyio_has_delivered_a_cancellation_and_not_all_deliveries_are_waited_for() -> None:
     async def main() -> None:
         with Inside(NORTH) as inside:
             delivering = Delivering(inside.hooks.loop)
             handle = inside.run_inside(delivering.begin)
             assert isinstance(handle, asyncio.Handle)
-            assert inside.order.is_open_for(NORTH)
-            assert delivering.left
+            assert not inside.order.is_open_for(NORTH)
+            await inside.task(inside.ask(NORTH))
+            assert 1 < delivering.left < 50
 
     run(main)
 

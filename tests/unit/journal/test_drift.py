@@ -82,8 +82,8 @@ def test_no_more_than_so_many_records_are_looked_at() -> None:
 
 
 def lost(made: dict[str, int], *names: str, until: int = 100) -> list[str]:
-    latest = {record.address: record for record in calls(*names) if isinstance(record, EventRecord)}
-    return no_longer_made(latest, until, "run::", made)
+    newest = [record for record in calls(*names) if isinstance(record, EventRecord)]
+    return no_longer_made(newest, until, "run::", made)
 
 
 def test_recorded_calls_that_were_not_made_are_named() -> None:
@@ -93,8 +93,8 @@ def test_recorded_calls_that_were_not_made_are_named() -> None:
 
 
 def test_behind_a_call_that_was_tried_again_the_code_may_go_another_way() -> None:
-    latest = {record.address: record for record in calls("a", "b", "c") if isinstance(record, EventRecord)}
-    assert ["run::a::tool_call"] == no_longer_made(latest, 100, "run::", {"b": 1}, tried_again=3)
+    newest = [record for record in calls("a", "b", "c") if isinstance(record, EventRecord)]
+    assert ["run::a::tool_call"] == no_longer_made(newest, 100, "run::", {"b": 1}, tried_again=3)
 
 
 def test_calls_inside_others_and_later_ones_are_not_missed() -> None:

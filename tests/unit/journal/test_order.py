@@ -100,6 +100,14 @@ def test_a_call_with_a_key_stands_among_those_of_branches(journal: Journal) -> N
     assert ["shop::task[worker]::ask::tool_call", NORTH, "shop::ask[north]#2::tool_call"] == journal.entries()
 
 
+def test_the_outcomes_of_a_call_are_the_last_ones_of_what_was_called_in_it(journal: Journal) -> None:
+    journal.event("shop::pack::agent_call", E.STARTED).event("shop::pack::wrap::tool_call").event(NORTH, E.FAILED)
+    journal.event("shop::task[read]::ask::tool_call").timers(1).event(NORTH).event(SOUTH, E.STARTED)
+    outcomes = [(each.address, each.status) for each in journal.order.outcomes("shop")]
+    assert [("shop::task[read]::ask::tool_call", E.COMPLETED), (NORTH, E.COMPLETED)] == outcomes
+    assert ["shop::pack::wrap::tool_call"] == [each.address for each in journal.order.outcomes("shop::pack")]
+
+
 def test_the_run_itself_is_the_only_entry_of_the_top(journal: Journal) -> None:
     journal.event(NORTH).event(SHOP)
     assert [SHOP] == journal.entries("")
