@@ -99,8 +99,8 @@ class Order(Stalls):
         self._unarmed: list[Timer] = []
         self._late: list[Timer] = []
         """Timers that became due while recorded outcomes were still to be given."""
-        self.fired: list[int] = []
-        """The timers that fired, and are not recorded yet."""
+        self.fired: list[tuple[int, int]] = []
+        """The timers that fired, and are not recorded yet, each with the newest start in the state by then."""
         self.ahead = 0.0
         """How far the clock of the code runs ahead, since recorded timers fire at once."""
         self.executing = 0
