@@ -192,3 +192,42 @@ def test_a_call_that_a_read_had_led_to_is_reached_again(client: Limpet) -> None:
             assert ["written", result] == await running
 
     asyncio.run(main())
+
+
+# What came first
+
+
+@tool
+async def offer(shop: str) -> str:
+    executed.append(f"ask {shop}")
+    await gate(f"offer of {shop}").wait()
+    return shop
+
+
+@tool
+async def order(shop: str) -> str:
+    executed.append(f"order from {shop}")
+    return f"ordered from {shop}"
+
+
+@agent
+async def buys_from_the_first() -> list[str]:
+    came: list[str] = []
+    gate("offer of east").set()
+    for coming in asyncio.as_completed([offer.options(key=shop)(shop) for shop in ("north", "south", "east")]):
+        came.append(await coming)
+        if len(came) == 1:
+            came.append(await order(came[0]))
+            gate("offer of south").set()
+        gate("offer of north").set() if len(came) == 3 else None
+    return came
+
+
+def test_a_result_that_came_first_comes_first_when_it_is_replaced(client: Limpet) -> None:
+    async def main() -> None:
+        expected = ["east", "ordered from east", "south", "north"]
+        assert expected == await client.run(buys_from_the_first, state_id="run")
+        assert ["west", "ordered from west", "south", "north"] == await run_on(client, "offer[east]", replace="west")
+        assert ["order from west"] == executed
+
+    asyncio.run(main())
