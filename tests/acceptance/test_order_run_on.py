@@ -18,6 +18,7 @@ from limpet import (
     MemoryStateBackend,
     Tool,
     agent,
+    now,
     tool,
 )
 
@@ -231,3 +232,35 @@ def test_a_result_that_came_first_comes_first_when_it_is_replaced(client: Limpet
         assert ["order from west"] == executed
 
     asyncio.run(main())
+
+
+# What a tool does inside itself
+
+
+@agent
+async def hands_over_to_a_tool() -> str:
+    return await fetches_and_asks()
+
+
+@tool
+async def fetches_and_asks() -> str:
+    """Like one with an HTTP client, which sets other timers whenever it is executed."""
+    asked_at = now()
+    gate("answer").set()
+    first = await answer("kelp")
+    for nap_s in naps_s:
+        await asyncio.sleep(nap_s)
+    second = await answer(f"wrack since {asked_at:%Y}")
+    if len(naps_s) == 3:
+        raise KeyboardInterrupt
+    return f"{first}, {second.partition(' since')[0]}"
+
+
+def test_a_tool_that_is_executed_again_may_set_other_timers(client: Limpet) -> None:
+    naps_s[:] = [0.0001, 0.0001, 0.0001]
+    with pytest.raises(KeyboardInterrupt):
+        client.run_sync(hands_over_to_a_tool, state_id="run")
+    naps_s.clear()
+    executed.clear()
+    assert "answer to kelp, answer to wrack" == client.run_sync(hands_over_to_a_tool, state_id="run")
+    assert [] == executed
