@@ -35,6 +35,13 @@ async def step(name: str) -> str:
     return f"{name}/{executions[name]}"
 
 
+@tool
+async def step_beside(name: str) -> str:
+    executions[name] += 1
+    await asyncio.sleep(0)
+    return f"{name}/{executions[name]}"
+
+
 @tool(once=True)
 async def charge(name: str) -> str:
     executions[name] += 1
@@ -49,6 +56,11 @@ async def page(size: int) -> str:
 @agent
 async def stepping(count: int) -> list[str]:
     return [await step(f"s{number}") for number in range(1, count + 1)]
+
+
+@agent
+async def stepping_side_by_side(count: int) -> list[str]:
+    return await asyncio.gather(*(step_beside(f"s{number}") for number in range(1, count + 1)))
 
 
 @agent
@@ -142,6 +154,17 @@ def test_what_is_intact_behind_the_damage_stays_on_the_old_timeline(client: Limp
         client.history("kelp", timeline=1)
     fork = client.fork("kelp", "step#2")
     assert 3 == len(asyncio.run(client.resume(fork)))
+
+
+def test_a_recovered_state_is_forked_at_a_call_beside_which_the_damaged_one_was_made(
+    client: Limpet, damage: Damage
+) -> None:
+    client.run_sync(stepping_side_by_side, 3, state_id="kelp")
+    damage("kelp", 4)
+    client.recover("kelp")
+    assert ["s1/1", "s2/1", "s3/2"] == asyncio.run(client.resume("kelp"))
+    fork = client.fork("kelp", "stepping_side_by_side::step_beside#2::tool_call", again=True)
+    assert ["s1/1", "s2/2", "s3/3"] == asyncio.run(client.resume(fork))
 
 
 def test_a_damaged_state_hides_no_other(client: Limpet, damage: Damage, path: Path) -> None:

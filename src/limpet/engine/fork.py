@@ -28,7 +28,7 @@ from limpet.journal.new_timeline import NewTimeline, from_end, from_record, on_t
 from limpet.journal.plan import plan_of
 from limpet.journal.rollback import is_rolled_back, names_undoing
 from limpet.journal.search import WINDOW, last_shared, search
-from limpet.journal.timeline import belonging, cut_behind, intact
+from limpet.journal.timeline import belonging, cut_behind, intact, standing_in
 from limpet.model import (
     Base,
     End,
@@ -142,7 +142,8 @@ def _found_quickly(reader: JournalReader, point: ForkPoint) -> tuple[NewTimeline
             if not found.is_settled_with_all:
                 return None  # What started after it may stand anywhere.
             _require_not_begun_behind(reader, parts, found, point)
-        last = last_shared(found, itertools.chain([found], intact(reader.stream(found.seq, _FOLLOWING))))
+        following = standing_in(parts, reader.stream(found.seq, _FOLLOWING))
+        last = last_shared(found, itertools.chain([found], intact(following)))
         new = from_record(number, parts, found)
         return msgspec.structs.replace(new, parts=cut_behind(new.parts, last)), last
     return None

@@ -12,7 +12,7 @@ from limpet.codec import frames
 from limpet.codec.encryption import RecordCipher
 from limpet.engine.clock import Clock
 from limpet.engine.scope import Scope
-from limpet.engine.starts import Before, Found, Reads
+from limpet.engine.starts import Before, Found, Reads, newest_start
 from limpet.errors import LimpetError, UsageError
 from limpet.journal.executions import Step
 from limpet.journal.history import History
@@ -64,7 +64,7 @@ class Framing:
         if self.reads_only:
             return
         place, is_artifact, key, number = step
-        found = place, is_artifact, key, saw
+        found = place, is_artifact, key, saw, newest_start(self.history, scope)
         with self._lock:
             _, before, count = self._reads.get(found, (scope, 0, 0))
             self._reads[found] = scope, number, count + 1 if before == number - 1 else 1

@@ -114,8 +114,8 @@ class Order(Stalls, Deliveries):
         """Live outcomes in the order of the journal, and timers that are due among them."""
         self.timers: dict[int, Timer] = {}
         self._numbers = 0
-        self.fired: list[int] = []
-        """The timers that fired, and are not recorded yet."""
+        self.fired: list[tuple[int, int]] = []
+        """The timers that fired, and are not recorded yet, each with the newest start in the state by then."""
         self.ahead = 0.0
         """How far the clock of the code runs ahead, since recorded timers fire at once."""
         self.executing = 0

@@ -30,6 +30,7 @@ class Stalls(Timers):
     parked: dict[int, Turn]
     deferred: list[Turn]
     overdue: list[Turn]
+    alive: int
     is_foreign: bool
     _entries: list[Entry] | None
     _places: dict[int, int]
@@ -93,21 +94,34 @@ class Stalls(Timers):
         return None if missed is None else f"it is not recorded, and {missed} was recorded in its place"
 
     def _missed(self, until: int) -> str | None:
-        """What of the recorded up to a place has not come. A call that came, and is not cancelled any more, has."""
+        """What of the recorded up to a place has not come. A call that came, and is not cancelled any more, has.
+
+        A tool does I/O, which sets other timers in every execution.
+        """
         assert self._entries is not None
         for entry in self._entries[self._at : until]:
             if type(entry) is int:
-                return "a timer that fires"
+                if self._is_of_agent:
+                    return "a timer that fires"
+                continue
             record = cast(EventRecord, entry)
             if record.status is not _CANCELLED or record.seq not in self.parked:
                 return repr(record.address)
         return None
+
+    @property
+    def _is_of_agent(self) -> bool:
+        """Whether the code is that of an agent, which must go the same way again."""
+        call = self._scope.call
+        return call is None or call.actor.is_agent
 
     def _is_certain(self) -> bool:
         """Whether all tasks of the code certainly wait for what is given here, and for each other."""
         scope = self._scope
         if self.is_foreign:
             return False
+        if not self.alive and not self._is_of_agent:
+            return bool(self.parked or self.deferred)  # There is no task but that of its caller, which awaits a call.
         tasks = {task for task, each in scope.live.stopper.tasks.items() if each.event is scope}
         if scope.task is not None:
             tasks.add(scope.task)

@@ -4,6 +4,8 @@ timers that fired."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -11,9 +13,9 @@ from limpet.engine.scope import Scope
 from limpet.journal.history import History
 from limpet.model import Details, EventRecord, ExecutionStatus, ReadRecord, StorageRecord, TimerRecord
 
-Found = tuple[str, bool, str, int]
-"""What reads have found: where they were made, whether of one of ``set_artifact``, the key, and the number of the
-record with the change."""
+Found = tuple[str, bool, str, int, int]
+"""What reads have found: where they were made, whether of one of ``set_artifact``, the key, the number of the record
+with the change, and the newest start inside the call by then. A call that is begun because of them starts later."""
 
 Reads = tuple[Scope, int, int]
 """Where the last of the reads that found it was made, the how-manieth that was, and how many were in a row."""
@@ -43,7 +45,7 @@ class Before:
         if scope is not None:
             self._add_starts(scope)
         for each in fired:
-            self._add(timers_of(each, self.next_seq, now, history.next_order - 1))
+            self._add_timers(each)
 
     def note_recorded(self) -> None:
         """Take note that all of it is taken up."""
@@ -58,13 +60,21 @@ class Before:
         self.next_seq += 1
 
     def _add_read(self, found: Found, made: Reads) -> None:
-        place, is_artifact, key, saw = found
+        place, is_artifact, key, saw, newest = found
         scope, number, count = made
         if scope.event.is_closed and scope.event.pending_start is not None:
             return  # Nothing is recorded inside: only the outcome depends on it, which is given as a whole.
         self._add_starts(scope)
-        behind = self.next_seq - newest_start(self._history, scope)
+        behind = self.next_seq - newest
         self._add(ReadRecord(self.next_seq, self._now, place, key, is_artifact, number, saw, behind, count))
+
+    def _add_timers(self, scope: Scope) -> None:
+        """Record the timers that fired inside a call since the last outcome, by what had started when they did."""
+        assert scope.order is not None
+        path = scope.prefix.removesuffix("::")
+        for newest, fired in groupby(scope.order.fired, itemgetter(1)):
+            numbers = tuple(number for number, _ in fired)
+            self._add(TimerRecord(self.next_seq, self._now, path, numbers, self.next_seq - newest))
 
     def _add_starts(self, scope: Scope) -> None:
         for each in not_started(scope):
@@ -121,9 +131,3 @@ def with_fired(scope: Scope, inside: Scope | None = None) -> Sequence[Scope]:
         return found
     # Inside a call of which nothing is recorded nobody asks for them.
     return (*found, inside) if inside.counts and inside.pending_start is None else found
-
-
-def timers_of(scope: Scope, seq: int, at: float, newest: int) -> TimerRecord:
-    """The record of the timers that fired inside a call since the last outcome, under its number."""
-    assert scope.order is not None
-    return TimerRecord(seq, at, scope.prefix.removesuffix("::"), tuple(scope.order.fired), seq - newest)

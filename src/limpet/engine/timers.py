@@ -26,7 +26,7 @@ class Timers:
     hooks: Hooks
     queue: deque[Turn | Timer]
     timers: dict[int, Timer]
-    fired: list[int]
+    fired: list[tuple[int, int]]
     ahead: float
     executing: int
     is_closed: bool
@@ -91,7 +91,7 @@ class Timers:
     def _put_into_queue(self, timer: Timer) -> None:
         self.queue.append(timer)
         if not self.is_closed:
-            self.fired.append(timer.number)
+            self.fired.append((timer.number, self._scope.live.history.next_order - 1))
             if len(self.fired) > MOST_UNRECORDED and not self._scope.counts:
                 # Code that has called nothing so far has nothing that they could be in order with.
                 self.fired.clear()
@@ -103,8 +103,7 @@ class Timers:
         if timer.is_due:  # Else it stands nowhere, and many may be withdrawn while much waits.
             if timer in self.queue:
                 self.queue.remove(timer)
-            if timer.number in self.fired:
-                self.fired.remove(timer.number)
+            self.fired[:] = [each for each in self.fired if each[0] != timer.number]
 
     @property
     def must_record_timers(self) -> bool:

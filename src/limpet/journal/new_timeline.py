@@ -16,6 +16,7 @@ from limpet.errors import (
 )
 from limpet.journal.address import matching, nearest, nearest_ends
 from limpet.journal.history import History
+from limpet.journal.lifecycle import SETTLED
 from limpet.journal.timeline import cut_before, cut_behind
 from limpet.model import Details, EventRecord, ExecutionStatus, Part, Record, TimelineRecord
 
@@ -53,7 +54,7 @@ class NewTimeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _replaced(event: EventRecord, replacement: Replacement, seq: int, at: float) -> EventRecord:
-    """The record of an event that gives something else. It keeps its start, so it stands where it stood."""
+    """The record of an event that gives something else. It keeps its start, and its place in the order of results."""
     return EventRecord(
         seq=seq,
         address=event.address,
@@ -66,8 +67,16 @@ def _replaced(event: EventRecord, replacement: Replacement, seq: int, at: float)
         result=replacement.result,
         artifacts=tuple(dict.fromkeys((*event.artifacts, *replacement.artifacts))),
         beside=event.beside,
-        details=Details(at_once=True) if event.details is not None and event.details.at_once else None,
+        details=_replaced_details(event),
     )
+
+
+def _replaced_details(event: EventRecord) -> Details | None:
+    details = event.details or Details()
+    if details.at_once:
+        return Details(at_once=True)
+    # What was under way, or was cancelled, had given nothing yet: it comes last.
+    return Details(before=details.before or event.seq) if event.status in SETTLED else None
 
 
 def find_event(history: History, text: str) -> EventRecord:

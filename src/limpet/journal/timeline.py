@@ -95,6 +95,11 @@ def belonging(records: Iterable[Record | DamagedRecord], parts: Sequence[Part]) 
     return intact(record for record in records if judge(record) is Verdict.BELONGS)
 
 
+def standing_in(parts: Sequence[Part], records: Iterable[Record | DamagedRecord]) -> Iterator[Record | DamagedRecord]:
+    """Those of the records that stand in one of these parts: all that can belong to the timeline made of them."""
+    return (record for record in records if any(part.first <= record.seq <= part.last for part in parts))
+
+
 def intact(records: Iterable[Record | DamagedRecord]) -> Iterator[Record]:
     """The records, up to the first that is damaged, at which StateCorrupted is raised."""
     for record in records:

@@ -285,7 +285,7 @@ class ReadRecord(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
 
     @property
     def order(self) -> int:
-        """The how-manieth start in its state was the newest of that call when this was recorded."""
+        """The how-manieth start in its state was the newest of that call when this was read."""
         return self.seq - self.behind
 
     @property

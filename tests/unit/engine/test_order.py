@@ -47,6 +47,7 @@ class Inside:
             is_left=False,
             stopper=SimpleNamespace(is_cancelling=False, tasks=self.tasks),
             recorded_order=SimpleNamespace(entries=lambda _path: list(entries)),
+            history=SimpleNamespace(next_order=4),
         )
         self.scope = Scope(live, "shop::", Scope(live, "", None))
         self.context = contextvars.copy_context()
@@ -253,7 +254,7 @@ def test_a_timer_that_was_withdrawn_neither_fires_nor_is_recorded() -> None:
             assert timer.cancelled()
             await inside.task(asyncio.sleep(0.001))
             assert ([], {}) == (inside.log, inside.order.timers)
-            assert [2] == inside.order.fired
+            assert [(2, 3)] == inside.order.fired
 
     run(main)
 
@@ -266,7 +267,7 @@ def test_timers_are_numbered_in_the_order_in_which_they_are_set() -> None:
             soon = inside.run_inside(loop.call_later, 0.001, inside.log.append, "soon")
             await asyncio.sleep(0.02)
             assert [1, 2] == [each.number for each in (late, soon) if isinstance(each, Timer)]
-            assert (["soon"], [2]) == (inside.log, inside.order.fired)
+            assert (["soon"], [(2, 3)]) == (inside.log, inside.order.fired)
 
     run(main)
 

@@ -287,6 +287,8 @@ def test_a_replaced_result_stands_where_it_stood(journal: Journal) -> None:
     journal.begin_timeline(from_event(journal.history, B, replacement=Replacement(b"edited", ("sha256:1",))))
     replaced = journal.history.latest[B]
     assert (b"edited", order, ("sha256:1",)) == (replaced.result, replaced.order, replaced.artifacts)
+    assert replaced.details is not None
+    assert 3 == replaced.details.before
     assert [A, B] == journal.settled
     journal.call(C)
     journal.run_on_from(C)
