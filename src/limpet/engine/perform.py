@@ -107,6 +107,8 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             raise Stopped
         if live.is_stopping:
             await live.stopper.meet(scope)
+        if scope.event.is_closed:
+            refuse_late(scope, call, is_begun=False)
         given = actor.input_of(call.inputs, call.kwargs)
         encoded, pending = live.stored.encode_small(given), ()
         if encoded is None or SECRET_MARK in encoded:
@@ -116,8 +118,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         record = live.history.latest.get(address)
         if live.lease is None:
             record = newest_record(live, call, record)
-        event, drift = scope.event, None
-        order = event.order or order_in(scope)
+        order, drift = scope.event.order or order_in(scope), None
         if (
             record is not None
             or live.mode is not ReplayMode.NORMAL
@@ -334,7 +335,10 @@ async def _go_on_after_failure(
     again = await try_again(scope, child, call, start, error, duration_s)
     if again is None:
         await _settle_failure(scope, child, call, start, error, duration_s)
-    elif live.is_guarded:
+        return None
+    if scope.event.is_closed:
+        refuse_late(scope, call)
+    if live.is_guarded:
         await require_allowed(scope, call, encoded)
     return again
 

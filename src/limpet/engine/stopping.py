@@ -194,9 +194,7 @@ class Stopper:
             self._cancelled[task] = self._cancelled.get(task, 0) + 1
             task.cancel()
         cancel(self.tasks)
-        for future in self._parked:
-            if not future.done():
-                future.set_exception(Stopped())
+        self._end_waiting()
         self._insisting = live.loop.call_later(INSIST_S, self._insist)
 
     def _insist(self) -> None:
@@ -293,8 +291,19 @@ class Stopper:
             self._roots.discard(task)
             for _ in range(self._cancelled.pop(task, 0)):
                 task.uncancel()
-            if not self._roots and self._insisting is not None:
-                self._insisting.cancel()
+            if not self._roots:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Nobody awaits the run any more: nothing is cancelled again, and what still waits for its end meets it."""
+        if self._insisting is not None:
+            self._insisting.cancel()
+        self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        for future in self._parked:
+            if not future.done():
+                future.set_exception(Stopped())
 
 
 def cancel(tasks: dict[Stoppable, Scope]) -> None:
