@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from limpet import EventRecord, ExecutionStatus, LateCallWarning, Limpet, UsageError, agent, tool
+from limpet import (
+    EventRecord,
+    ExecutionStatus,
+    LateCallWarning,
+    Limpet,
+    MemoryStateBackend,
+    RetryConfig,
+    UsageError,
+    agent,
+    ask,
+    tool,
+    wait_for_message,
+)
+from limpet.backends.contract import Claim, Grant
 
 executed: Counter[str] = Counter()
 
@@ -151,12 +164,14 @@ def test_an_agent_that_has_ended_is_not_started_again_by_calls_that_it_left_behi
         task = gates[-1].forget(asks())
         if ending is ExecutionStatus.CANCELLED:
             await asyncio.wait([task])  # Who is cancelled here does not cancel the task.
+        await asyncio.sleep(0.001)  # The task begins meanwhile.
 
     @agent
     async def around() -> str:
         leaving = asyncio.create_task(leaves())
         await charge("a")
-        leaving.cancel()
+        if ending is ExecutionStatus.CANCELLED:
+            leaving.cancel()
         await asyncio.wait([leaving])
         gates[-1].opened.set()
         await asyncio.wait(gates[-1].forgotten)
@@ -206,3 +221,139 @@ def test_a_call_that_is_made_after_its_agent_has_ended_is_refused(client: Limpet
 def test_a_late_call_is_warned_of_once(client: Limpet, work: Any) -> None:
     _, _, told = asyncio.run(late_of(lambda: client.run(work, state_id="x")))
     assert 1 == len(told)
+
+
+class Claimed(MemoryStateBackend):
+    """Counts how often a state was claimed."""
+
+    claims = 0
+
+    def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:
+        self.claims += len(claims)
+        return super().acquire(claims)
+
+
+@tool(retry_config=RetryConfig(max_attempts=3, initial_delay=0.02, jitter=False))
+async def unsure(item: str) -> str:
+    executed[item] += 1
+    raise ConnectionError(item)
+
+
+@agent
+async def begins_late(inner: str) -> str:
+    gates[-1].forget({"tool": charge, "agent": forgets_a_task}[inner](*["b"] if inner == "tool" else []))
+    return "left"
+
+
+@agent
+async def retries() -> str:
+    gates[-1].forget(unsure("b"))
+    return await charge("a")
+
+
+@agent
+async def goes_on() -> str:
+    await charge("b")
+    await gates[-1].opened.wait()
+    return await charge("c")
+
+
+@agent
+async def forgets_an_agent() -> str:
+    gates[-1].forget(goes_on())
+    await asyncio.sleep(0.01)
+    return await charge("a")
+
+
+@agent
+async def is_broken(work: str) -> str:
+    await {"retries": retries, "forgets_an_agent": forgets_an_agent}[work]()
+    raise ValueError("a bug")
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("inner", ["tool", "agent"])
+def test_a_call_that_has_not_begun_when_its_agent_ends_is_not_executed(
+    client: Limpet, inner: str, is_nested: bool
+) -> None:
+    @agent
+    async def around() -> str:
+        return f"{await begins_late(inner)}, {await charge('c')}"
+
+    work, args = (around, ()) if is_nested else (begins_late, (inner,))
+    result, late, told = asyncio.run(late_of(lambda: client.run(work, *args, state_id="x")))
+    assert result == client.run_sync(work, *args, state_id="x")
+    assert ([UsageError], 1) == ([type(each) for each in late], len(told))
+    assert ({"c": 1} if is_nested else {}) == executed
+    assert client.verify("x").is_sound
+
+
+@pytest.mark.parametrize("work", ["retries", "forgets_an_agent"])
+@pytest.mark.parametrize("is_top", [False, True])
+def test_what_a_run_has_left_behind_neither_takes_its_lease_again_nor_records(work: str, is_top: bool) -> None:
+    backend = Claimed()
+    client = Limpet(backend)
+
+    async def run() -> None:
+        if is_top:
+            assert "charged a" == await client.run(globals()[work], state_id="x")
+        else:
+            with pytest.raises(ValueError, match="a bug"):
+                await client.run(is_broken, work, state_id="x")
+        before.append(len(client.history("x")))
+
+    before: list[int] = []
+    _, late, told = asyncio.run(late_of(run))
+    assert ([UsageError], 1) == ([type(each) for each in late], len(told))
+    assert (1, before) == (backend.claims, [len(client.history("x"))])
+    assert {"a": 1, "b": 1} == executed
+    assert client.verify("x").is_sound
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_wait_that_is_left_behind_ends_with_its_agent(client: Limpet, is_nested: bool) -> None:
+    @agent
+    async def asks() -> str:
+        gates[-1].forget(ask("May I?"))
+        gates[-1].forget(wait_for_message("news"))
+        return await charge("a")
+
+    @agent
+    async def around() -> str:
+        return f"{await asks()}, {await charge('c')}"
+
+    work = around if is_nested else asks
+    result, late, _ = asyncio.run(asyncio.wait_for(late_of(lambda: client.run(work, state_id="x")), 20))
+    assert [UsageError, UsageError] == [type(each) for each in late]
+    assert result == client.run_sync(work, state_id="x")
+    assert client.verify("x").is_sound
+
+
+def test_a_call_of_unknown_outcome_that_is_left_behind_does_not_wait_for_ever(client: Limpet) -> None:
+    is_killed = True
+
+    @tool(once=True)
+    async def pay() -> str:
+        executed["pay"] += 1
+        await gates[-1].opened.wait()
+        return "paid"
+
+    @tool
+    async def look() -> str:
+        await asyncio.sleep(0.01)
+        if is_killed:
+            raise KeyboardInterrupt
+        return "looked"
+
+    @agent
+    async def forgets_a_payment() -> str:
+        gates[-1].forget(pay())
+        return await look()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(late_of(lambda: client.run(forgets_a_payment, state_id="x")))
+    is_killed = False
+    run = late_of(lambda: client.run(forgets_a_payment, state_id="x"))
+    result, late, _ = asyncio.run(asyncio.wait_for(run, 20))
+    assert ("looked", [True]) == (result, [isinstance(each, asyncio.CancelledError) for each in late])
+    assert {"pay": 1} == executed

@@ -184,9 +184,12 @@ class LiveState(FurtherRecording):
             give_up_copy(self, loop, error)
 
     def require_own(self) -> None:
-        """Raises LeaseOfParent where this is a copy, in a forked child, of a state that the parent held then."""
+        """Raises LeaseOfParent where this is a copy, in a forked child, of a state that the parent held then, and
+        UsageError where it is that of a run which has ended: what such a run has left behind takes no lease."""
         if self.is_of_parent and self._refusal is not None:
             raise self._refusal
+        if self.root is not None:
+            self._require_held()
 
     def refuse_writes(self, why: LimpetError) -> None:
         """From now on every write raises this, and nothing more is executed."""

@@ -82,10 +82,11 @@ def _end_moment(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def refuse_late(scope: Scope, call: Call) -> None:
+def refuse_late(scope: Scope, call: Call, *, is_begun: bool = True) -> None:
     """Raise UsageError, with a warning that names the line: what encloses the call has ended before it.
 
-    Where whoever awaits the run has cancelled it, that is why, and the call is only stopped.
+    ``is_begun`` says that it was executed. Where whoever awaits the run has cancelled it, that is why, and the call is
+    only stopped.
     """
     if call.is_refused:
         return
@@ -93,8 +94,8 @@ def refuse_late(scope: Scope, call: Call) -> None:
         raise Stopped
     call.is_refused = True
     error = too_late(scope)
-    message = (
-        f"{call.address} in state {scope.live.state_id!r} ended after the actor that made the call: it is not recorded."
-    )
+    what = "ended after" if is_begun else "had not begun at the end of"
+    said = "recorded" if is_begun else "executed"
+    message = f"{call.address} in state {scope.live.state_id!r} {what} the actor that made the call: it is not {said}."
     warn_at_user(message, LateCallWarning)
     raise error

@@ -109,6 +109,9 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             raise Stopped
         if live.is_stopping:
             await live.stopper.meet(scope)
+        event = scope.event
+        if event.is_closed:
+            refuse_late(scope, call, is_begun=False)
         given = actor.input_of(call.inputs, call.kwargs)
         encoded, pending = live.stored.encode_small(given), ()
         if encoded is None or SECRET_MARK in encoded or not live.records_inputs:
@@ -118,8 +121,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         record = live.history.latest.get(address)
         if live.lease is None:
             record = newest_record(live, call, record)
-        event, drift = scope.event, None
-        order = event.order or order_in(scope)
+        drift, order = None, event.order or order_in(scope)
         if record is not None or live.mode is not _NORMAL or (order is not None and (order.next or order.deferred)):
             found = await _look_up(scope, call, encoded, record, order)
             if type(found) is not Given:
@@ -336,7 +338,10 @@ async def _go_on_after_failure(
     again = await try_again(scope, child, call, start, error, duration_s)
     if again is None:
         await _settle_failure(scope, child, call, start, error, duration_s)
-    elif live.is_guarded:
+        return None
+    if scope.event.is_closed:
+        refuse_late(scope, call)
+    if live.is_guarded:
         await require_allowed(scope, call, encoded)
     return again
 

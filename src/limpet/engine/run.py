@@ -234,6 +234,8 @@ async def _go_on(run: Run, live: LiveState) -> Any:
         return result
     finally:
         live.forget()
+        if live.waits is not None:
+            live.waits.notice()
 
 
 async def _whole(live: LiveState, call: Call) -> Any:

@@ -194,9 +194,7 @@ class Stopper:
             self._cancelled[task] = self._cancelled.get(task, 0) + 1
             task.cancel()
         cancel(self.tasks)
-        for future in self._parked:
-            if not future.done():
-                future.set_exception(Stopped())
+        self._end_waiting()
         self._insisting = live.loop.call_later(INSIST_S, self._insist)
 
     def _insist(self) -> None:
@@ -286,11 +284,19 @@ class Stopper:
         self.look()
 
     def remove_root(self, task: asyncio.Task[Any]) -> None:
+        """When nobody awaits the run any more, nothing is cancelled again, and what still waits for its end meets it."""
         self._roots.discard(task)
         for _ in range(self._cancelled.pop(task, 0)):
             task.uncancel()
-        if not self._roots and self._insisting is not None:
-            self._insisting.cancel()
+        if not self._roots:
+            if self._insisting is not None:
+                self._insisting.cancel()
+            self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        for future in self._parked:
+            if not future.done():
+                future.set_exception(Stopped())
 
 
 def cancel(tasks: dict[Stoppable, Scope]) -> None:

@@ -80,6 +80,10 @@ async def perform_wait(
         end = await _end_now(live, record, awaited) or await awaited.ask_here(scope, record)
         while end is None:
             await waits.until_noticed(scope, record, noticed)
+            if scope.event.is_closed:
+                refuse_late(scope, call)
+            if live.lease is None:
+                live.require_own()
             noticed = waits.noticed
             end = await _end_now(live, record, awaited)
     except asyncio.CancelledError:
