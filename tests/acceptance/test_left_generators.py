@@ -37,8 +37,8 @@ async def read(page: str) -> str:
     return page
 
 
-def run_and_resume(work: object, folder: Path) -> None:
-    """Runs an agent that fails at its end, and resumes it."""
+def run_and_resume(work: object, folder: Path) -> list[str]:
+    """Runs an agent that fails at its end, and resumes it. Returns the addresses of what it has called."""
     global is_broken
     with Limpet(f"sqlite:///{folder}/runs.db") as client:
         with pytest.raises(Broken):
@@ -46,6 +46,7 @@ def run_and_resume(work: object, folder: Path) -> None:
         is_broken = False
         log.append("resumed")
         client.run_sync(work, state_id="x")  # pyright: ignore[reportArgumentType]  # as above
+        return client.history("x").addresses()
 
 
 def test_what_a_generator_does_when_it_is_left_has_its_place_among_the_results(tmp_path: Path) -> None:
@@ -67,8 +68,9 @@ def test_what_a_generator_does_when_it_is_left_has_its_place_among_the_results(t
         if is_broken:
             raise Broken
 
-    run_and_resume(program, tmp_path)
+    addresses = run_and_resume(program, tmp_path)
     before, after = log[: log.index("resumed")], log[log.index("resumed") + 1 :]
     assert before == after
     assert ["first", "imprint", "left", "second"] == sorted(before)
     assert {"page 0": 1, "page 1": 1, "imprint": 1, "first": 1, "second": 1} == executed
+    assert "program::task[pages.aclose]::read::tool_call" in addresses

@@ -73,9 +73,22 @@ class _Factory:
         """An async generator was left before its end: a task closes it, which code inside a run begins in its order."""
         scope = current_scope.get()
         if scope is not None and scope.live.hooks is self.hooks and _is_running(self.hooks.loop):
-            self.hooks.loop.call_soon(self.hooks.loop.create_task, generator.aclose())
+            self.hooks.loop.call_soon(self._close, generator, scope)
         elif self.generators.finalizer is not None:
             self.generators.finalizer(generator)
+
+    def _close(self, generator: AsyncGenerator[Any, Any], scope: Scope) -> None:
+        """Close a generator in a branch that is named after it, and has no number among the tasks.
+
+        One in a cycle is closed when that is collected, whenever that is, and nothing else must be numbered by that.
+        """
+        closing = _closing(generator)
+        closing.__qualname__ = f"{name_of(generator)}.aclose"
+        order = self.hooks.order_of(scope)
+        made = 0 if order is None else order.tasks
+        self.hooks.loop.create_task(closing)
+        if order is not None:
+            order.tasks = made
 
     def __call__(
         self, loop: asyncio.AbstractEventLoop, coro: AnyCoroutine, context: Context | None = None, **options: Any
@@ -132,6 +145,10 @@ class _Factory:
         if listed is not None:
             listed.begin_in_order(order)
         return task
+
+
+async def _closing(generator: AsyncGenerator[Any, Any]) -> None:
+    await generator.aclose()
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
