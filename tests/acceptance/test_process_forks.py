@@ -85,6 +85,12 @@ def test_a_child_that_comes_out_of_the_tool_it_was_forked_in_gets_an_error(store
     assert_sound(store, "forking")
 
 
+def test_a_child_leaves_no_handle_of_the_loop_of_its_parent_unclosed(store: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error::ResourceWarning", forking_program.__file__, "forking_tools", store]
+    done = subprocess.run([*command, "os._exit", "a call"], cwd=tmp_path, capture_output=True, text=True)
+    assert (0, "") == (done.returncode, done.stderr)
+
+
 def test_a_process_that_a_plain_tool_starts_ends_well(store: str, tmp_path: Path) -> None:
     assert "[0, 2]\n" == fork(tmp_path, "processes_in_tools", store)
     assert_sound(store, "starting", "child")

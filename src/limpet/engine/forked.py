@@ -46,8 +46,10 @@ def _cut_off(loop: asyncio.AbstractEventLoop) -> None:
     if getattr(own, "_selector", None) is None or getattr(own, "_limpet_cut_off", False):
         return  # Loops of other libraries are not known.
     own._limpet_cut_off = True
-    # The handles themselves are closed with the process: the kernel keeps what belongs to the parent.
+    # Closing the copies of the handles takes nothing from the parent, as long as the selector that both share is left
+    # alone: so the copies of the pipe are closed when there is another selector.
     own._selector = selectors.DefaultSelector()
+    own._close_self_pipe()
     own._make_self_pipe()
     if threading.current_thread() is threading.main_thread():
         # Otherwise a signal to the child would be written into the pipe of the parent.
