@@ -229,10 +229,10 @@ class Saver:
             self._waiters = [each for each in self._waiters if each not in told]
         if isinstance(error, LimpetError):
             self._live.refuse_writes(error)
+        if error is None and failure is not None and self.failure is None:
+            self._tell_caught_up(failure.since)  # Before the run goes on, which may be its end.
         _resolve(told, error)
         if error is None:
-            if failure is not None and self.failure is None:
-                self._tell_caught_up(failure.since)
             self._send()
 
     def _take_back(self) -> None:
