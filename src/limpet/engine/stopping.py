@@ -284,7 +284,7 @@ class Stopper:
         self.look()
 
     def remove_root(self, task: asyncio.Task[Any]) -> None:
-        """When nobody awaits the run any more, nothing is cancelled again, and what still waits for its end meets it."""
+        """When nobody awaits the run any more, nothing is cancelled again, and what waits for its end meets it."""
         self._roots.discard(task)
         for _ in range(self._cancelled.pop(task, 0)):
             task.uncancel()
