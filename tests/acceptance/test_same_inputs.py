@@ -237,3 +237,33 @@ def test_another_value_in_a_dict_is_drift() -> None:
 
     with pytest.raises(Drift):
         resumed(prices)
+
+
+@tool
+async def ship(order: str, carrier: str = "post", *, insured: bool = False) -> None:
+    pass
+
+
+def test_a_default_that_is_said_is_no_other_input() -> None:
+    @agent
+    async def ships() -> None:
+        said: dict[str, Any] = {} if Shop.is_broken else {"insured": False}
+        await asyncio.gather(
+            ship("kelp", **said), ship("wrack", "post") if Shop.is_broken else ship("wrack"), ship(order="dulse")
+        )
+        if Shop.is_broken:
+            raise RuntimeError("a bug")
+
+    assert [] == resumed(ships)
+
+
+@pytest.mark.parametrize("said", [{"insured": True}, {"carrier": "ship"}])
+def test_what_is_said_instead_of_a_default_is_drift(said: dict[str, Any]) -> None:
+    @agent
+    async def ships() -> None:
+        await asyncio.gather(ship("kelp", **({} if Shop.is_broken else said)), ship("wrack"))
+        if Shop.is_broken:
+            raise RuntimeError("a bug")
+
+    with pytest.raises(Drift):
+        resumed(ships)

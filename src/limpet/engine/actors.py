@@ -11,7 +11,6 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
@@ -23,11 +22,11 @@ from limpet.codec.secrets import MissingSecret, secret_parameters, texts_of
 from limpet.engine.call import Call
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.perform import perform, perform_call
-from limpet.engine.scope import Scope, current_scope
+from limpet.engine.scope import current_scope
 from limpet.engine.signatures import is_async, name_of_kind, only_named, positional_names
 from limpet.engine.threads import loop_of, run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
-from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread
+from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread, using_key
 from limpet.errors import UsageError
 from limpet.journal.address import SEPARATOR, label
 from limpet.model import DeterminismLevel, EventType, RetryConfig
@@ -208,14 +207,8 @@ class Actor(Generic[P, R]):
         if scope is None and self.is_plain:
             return self.function(*args, **kwargs)
         loop = None if scope is None else loop_of(scope)  # Before the call is made: a stopped run makes none.
-        with self._using_key(scope):
+        with using_key(scope, self):
             return wait_for(self(*args, **kwargs), loop)
-
-    def _using_key(self, scope: Scope | None) -> AbstractContextManager[None]:
-        """While a thread waits for this call: another one must not make it, if it has a key."""
-        if scope is None or self.key is None:
-            return nullcontext()
-        return scope.live.threads.using_key(scope, self.label)
 
     def options(
         self,
@@ -236,11 +229,6 @@ class Actor(Generic[P, R]):
         compare: Comparison | None = None,
     ) -> Self:
         """This actor with other options for one call; a key names the address: ``fetch.options(key="page-2")(url)``."""
-        if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped code
-            raise UsageError(
-                f"{key!r} was given to {self.name!r} as a key, which is text.",
-                'Write `key=str(…)`, or a text such as `key=f"page-{number}"`.',
-            )
         changed = copy.copy(self)
         changed.name = name or self.name
         changed.key = self.key if key is None else key
@@ -422,7 +410,7 @@ class HandlerActor(Actor[[Any], Any]):
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = scope_of_thread(self)
-        with self._using_key(scope):
+        with using_key(scope, self):
             return wait_for(self(input, context), scope.live.loop if scope is not None else None)
 
     @property

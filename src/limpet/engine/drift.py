@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from limpet.engine.drift_stop import stop_for
 from limpet.engine.scope import Scope
+from limpet.engine.signatures import with_defaults
 from limpet.engine.user_lines import warn_at_user
-from limpet.errors import Drift, DriftWarning
+from limpet.errors import Drift, DriftWarning, ValueNotReadable
 from limpet.journal.drift import is_moved, no_longer_made, passed_over, ran_beside
 from limpet.journal.replay import INPUT_CHANGED, drift
 from limpet.model import EventNotice, EventRecord, ExecutionStatus, OnDrift, fingerprint
@@ -37,8 +38,19 @@ def is_same_input(stored: StoredValues, call: Call, record: EventRecord, encoded
     """Whether a call is given what is recorded, although that may have other bytes."""
     given = call.actor.input_of(call.inputs, call.kwargs)
     if record.input is not None:
-        return stored.is_same(record.input, encoded, given)
+        return stored.is_same(record.input, encoded, given) or _is_same_with_defaults(stored, call, record.input)
     return record.fingerprint in (fingerprint(encoded), fingerprint(stored.canonical(given)))
+
+
+def _is_same_with_defaults(stored: StoredValues, call: Call, recorded: bytes) -> bool:
+    """Whether a call is given what is recorded, and only says what had been left to a default, or the other way."""
+    actor = call.actor
+    try:
+        before = actor.input_of(*with_defaults(actor.function, *actor.arguments_of(stored.decode(recorded))))
+        now = actor.input_of(*with_defaults(actor.function, call.inputs, call.kwargs))
+        return stored.canonical(before) == stored.canonical(now)
+    except (ValueNotReadable, RecursionError):
+        return False
 
 
 def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, moved: str | None = None) -> None:

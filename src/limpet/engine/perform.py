@@ -38,7 +38,7 @@ from limpet.engine.stopping import Stopped
 from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
 from limpet.engine.turns import IN_ORDER, Given, Turn
-from limpet.engine.unconfirmed import confirmed
+from limpet.engine.unconfirmed import made_durable
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
 from limpet.errors import LimpetError
@@ -266,7 +266,7 @@ async def _execute(
     if record is None and (drift is not None or order is None):
         check_new(scope, call, drift)
     if (order is not None and order.fired) or actor.once or live.unconfirmed is not None:
-        await _record_before(scope, call, child)
+        await made_durable(scope, call, child)
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
@@ -287,32 +287,21 @@ async def _execute(
                 encoded_result, produced = await _encode_result(live, actor, result)
             results = await live.put_artifacts(produced) if produced else ()
             break
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             again = await _go_on_after_failure(scope, child, call, start, encoded, error, clock.elapsed() - began)
             if again is None:
                 raise
             child, start = again
             began = call.attempt_began = clock.elapsed()
-        except asyncio.CancelledError as error:
-            if is_of_handler(scope, call, error):
-                await _settle_failure(scope, child, call, start, error, clock.elapsed() - began)
-            raise
-    call.execution_time = clock.elapsed() - began
+    took_s = call.execution_time = clock.elapsed() - began
     at = clock.now()
+    update = _closing(live, at, StateStatus.COMPLETED) if call.closes else None
+    details = details_of(call, start, result) if actor.has_details else None
     durable = live.write_outcome(
-        scope,
-        start,
-        _COMPLETED,
-        at,
-        call.execution_time,
-        encoded_result,
-        artifacts=results,
-        update=_closing(live, at, StateStatus.COMPLETED) if call.closes else None,
-        details=details_of(call, start, result) if actor.has_details else None,
-        inside=child,
+        scope, start, _COMPLETED, at, took_s, encoded_result, None, (), results, update, details, child
     )
     if live.bus.is_heard:
-        call.news = (_COMPLETED, {"execution_time": call.execution_time})
+        call.news = (_COMPLETED, {"execution_time": took_s})
     if durable is None and at - live.turn_began > LONGEST_TURN_S:
         live.turn_began = at
         settle(scope, call, None, pauses=True)
@@ -324,10 +313,20 @@ async def _execute(
 
 
 async def _go_on_after_failure(
-    scope: Scope, child: Scope, call: Call, start: Start, encoded: bytes, error: Exception, duration_s: float
+    scope: Scope,
+    child: Scope,
+    call: Call,
+    start: Start,
+    encoded: bytes,
+    error: Exception | asyncio.CancelledError,
+    duration_s: float,
 ) -> tuple[Scope, Start] | None:
     """The inside and the start of the next attempt; None where the failure is raised, recorded if it may be."""
     live = scope.live
+    if isinstance(error, asyncio.CancelledError):
+        if is_of_handler(scope, call, error):
+            await _settle_failure(scope, child, call, start, error, duration_s)
+        return None
     if isinstance(error, LimpetError) and (call.is_refused or live.is_refusing(error)):
         return None
     if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
@@ -344,18 +343,6 @@ async def _go_on_after_failure(
     if live.is_guarded:
         await require_allowed(scope, call, encoded)
     return again
-
-
-async def _record_before(scope: Scope, call: Call, child: Scope) -> None:
-    """Wait until all is durable that must not be lost once the handler runs."""
-    live, order = scope.live, scope.event.order
-    durable = live.write_timers(scope) if order is not None and order.must_record_timers else None
-    if durable is not None:
-        await durable
-    if call.actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
-        await durable
-    if live.unconfirmed is not None:
-        await confirmed(live)
 
 
 async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) -> Happened | None:

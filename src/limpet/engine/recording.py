@@ -188,9 +188,8 @@ class Recording(Framing):
             if self.saver is not None:
                 is_once = kept is not None and bool(kept.key)
                 return self._save_outcome(self.saver, Recorded(address, status, is_gate, is_once), bodies, update)
-            make_turn = None
-            if order is not None and (is_in_order or (status is _CANCELLED and not self.is_stopping)):
-                make_turn = order.turn_if_shared
+            is_given = is_in_order or (status is _CANCELLED and not self.is_stopping)
+            make_turn = order.turn_if_shared if order is not None and is_given else None
             append = self._append(bodies, update)
             try:
                 return self.writer.write(append, self.refuse_writes, make_turn)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from limpet.engine.live_outcomes import LiveOutcomes
 from limpet.engine.quiet import can_only_wait
-from limpet.engine.timers import Timers
 from limpet.engine.turns import IN_ORDER, Given, Turn
 from limpet.model import EventRecord, ExecutionStatus
 
@@ -21,17 +21,14 @@ PATIENCE_S = 1.0
 _CANCELLED = ExecutionStatus.CANCELLED
 
 
-class Stalls(Timers):
+class Stalls(LiveOutcomes):
     """The part of an order that finds out what has drifted."""
 
     __slots__ = ()
 
-    next: int
     parked: dict[int, Turn]
     deferred: list[Turn]
     overdue: list[Turn]
-    alive: int
-    is_foreign: bool
     _entries: list[Entry] | None
     _places: dict[int, int]
     _passed: set[int]
@@ -43,9 +40,6 @@ class Stalls(Timers):
         raise NotImplementedError
 
     def _has_given(self) -> bool:
-        raise NotImplementedError
-
-    def _give_head(self) -> bool:
         raise NotImplementedError
 
     def _begin_deferred(self, given: Given) -> None:

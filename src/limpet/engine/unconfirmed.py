@@ -1,6 +1,7 @@
-"""Values that were given before they were durable: ``now``, ``random`` and ``uuid4`` cannot be awaited.
+"""What must be durable before a handler starts, so that nothing it does can depend on what may still be lost.
 
-They are durable before a handler starts, so nothing that a call does can depend on a value that may still be lost.
+Values are given before they are durable, since ``now``, ``random`` and ``uuid4`` cannot be awaited; timers fire without
+a commit of their own; and what is declared ``once`` has its start in the journal.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from limpet.engine.call import Call
     from limpet.engine.live import LiveState
+    from limpet.engine.scope import Scope
 
 
 def remember(live: LiveState, durable: asyncio.Future[None]) -> None:
@@ -35,3 +38,15 @@ def _look_at(durable: asyncio.Future[None]) -> None:
     """Mark a failure as seen: the next write raises it, whether or not a call waits for this one."""
     if not durable.cancelled():
         durable.exception()
+
+
+async def made_durable(scope: Scope, call: Call, child: Scope) -> None:
+    """Wait until all is durable that must not be lost once the handler runs."""
+    live, order = scope.live, scope.event.order
+    durable = live.write_timers(scope) if order is not None and order.must_record_timers else None
+    if durable is not None:
+        await durable
+    if call.actor.once and child.pending_start is not None and (durable := live.write_start(child)) is not None:
+        await durable
+    if live.unconfirmed is not None:
+        await confirmed(live)

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -235,6 +235,13 @@ def scope_of_thread(actor: Actor[..., Any]) -> Scope | None:
         remedy = f"Give each of them a key that says which one it is: `{actor.name}.options(key=…).call(…)`."
         scope.live.threads.note_call(scope, actor.label, remedy)
     return scope
+
+
+def using_key(scope: Scope | None, actor: Actor[..., Any]) -> AbstractContextManager[None]:
+    """While a thread waits for a call that is made there: if that has a key, no other thread may make it meanwhile."""
+    if scope is None or actor.key is None:
+        return nullcontext()
+    return scope.live.threads.using_key(scope, actor.label)
 
 
 def require_scope_not_lost(name: str) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from limpet.errors import InvalidAddress
+from limpet.errors import InvalidAddress, UsageError
 from limpet.model import EventType
 from limpet.model.words import WaitType
 
@@ -79,8 +79,15 @@ def unescape(text: str) -> str:
 
 
 def label(name: str, key: str | None = None) -> str:
-    """A segment without its number."""
-    return escape(name) if key is None else f"{escape(name)}[{escape(key)}]"
+    """A segment without its number. Raises UsageError for a key that is no text."""
+    if key is None:
+        return escape(name)
+    if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # of code without types
+        raise UsageError(
+            f"{key!r} was given to {name!r} as a key, which is text.",
+            'Write `key=str(…)`, or a text: `key=f"page-{n}"`.',
+        )
+    return f"{escape(name)}[{escape(key)}]"
 
 
 def parse(address: str) -> Address:
