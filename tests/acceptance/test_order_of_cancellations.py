@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from limpet import DriftWarning, Limpet, agent, tool
+from limpet import DriftWarning, EventRecord, ExecutionStatus, Limpet, agent, tool
 
 executed: Counter[str] = Counter()
 log: list[str] = []
@@ -211,3 +212,25 @@ def test_what_anyio_cancels_again_while_it_cleans_up_goes_on_before_the_next_res
     run_and_resume(program)
     in_order = ["cleaning up is cut short", "quick"]
     assert [*in_order, "resumed", *in_order] == log
+
+
+def test_code_cancels_calls_by_itself_again_once_it_has_taken_back_a_cancellation_from_outside() -> None:
+    @agent
+    async def stubborn() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        threading.Timer(0.01, task.get_loop().call_soon_threadsafe, (task.cancel,)).start()
+        try:
+            await hold_lock("stopped from outside")
+        except asyncio.CancelledError:
+            task.uncancel()
+        slow = asyncio.create_task(hold_lock.options(key="slow")("slow"))
+        await note("quick")
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+
+    with Limpet("memory://") as client:
+        client.run_sync(stubborn, state_id="x")
+        statuses = {record.address: record.status for record in client.history("x") if isinstance(record, EventRecord)}
+    assert ExecutionStatus.INTERRUPTED is statuses["stubborn::hold_lock::tool_call"]
+    assert ExecutionStatus.CANCELLED is statuses["stubborn::hold_lock[slow]::tool_call"]

@@ -156,6 +156,17 @@ def test_a_run_stays_for_a_near_time_and_leaves_with_the_question_that_is_left()
     assert {"rested": 1} == executions
 
 
+def test_a_time_that_code_gives_its_tasks_is_waited_for_in_memory() -> None:
+    @agent
+    async def impatient() -> bool:
+        asking = asyncio.create_task(ask("Sure?", bool))
+        done, _ = await asyncio.wait((asking,), timeout=0.05)
+        asking.cancel()
+        return asking in done
+
+    assert Limpet(MemoryStateBackend()).run_sync(impatient, state_id="w") is False
+
+
 @pytest.mark.parametrize("duration", [-1, float("inf"), float("nan"), "1", None])
 def test_nobody_sleeps_for_what_is_no_time(duration: Any) -> None:
     @agent

@@ -241,7 +241,8 @@ class LiveState(FurtherRecording):
         """Look who cancels the task of the run: its own code, if it happens during one of its callbacks."""
         assert self.root is not None
         cancelling = self.root.cancelling()
-        self.was_left = self.was_left or (before and cancelling > self.cancelling)
+        # Code that takes the cancellation back goes on: what it cancels from then on is its own doing again.
+        self.was_left = cancelling > 0 and (self.was_left or (before and cancelling > self.cancelling))
         self.cancelling = cancelling
 
     @property

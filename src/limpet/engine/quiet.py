@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
-_JOINS = (asyncio.TaskGroup.__aexit__.__code__, asyncio.wait.__code__)
+_GROUP, _WAIT = asyncio.TaskGroup.__aexit__.__code__, asyncio.wait.__code__
 
 
 def can_only_wait(tasks: Collection[asyncio.Future[Any]], waits: Collection[asyncio.Future[Any]]) -> bool:
@@ -42,9 +42,12 @@ def _leads_to_wait(
 
 
 def _joins(coro: Any) -> bool:
-    """Whether a coroutine stands in code of asyncio that waits for the end of tasks."""
+    """Whether a coroutine stands in code of asyncio that waits for the end of tasks, and for nothing else."""
     while coro is not None:
-        if getattr(coro, "cr_code", None) in _JOINS:
+        code = getattr(coro, "cr_code", None)
+        if code is _GROUP:
             return True
+        if code is _WAIT:
+            return coro.cr_frame is not None and coro.cr_frame.f_locals.get("timeout") is None
         coro = getattr(coro, "cr_await", None)
     return False
