@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 Identity = tuple[int, int]
@@ -47,7 +47,8 @@ def _by_statx() -> Callable[[str], Identity | None] | None:
     except (OSError, AttributeError, TypeError):
         return None
     statx.argtypes = ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p
-    new_buffer, encode, make_device = ctypes.c_char * _SIZE, os.fsencode, os.makedev
+    new_buffer, make_device = ctypes.c_char * _SIZE, os.makedev
+    encode = lru_cache(maxsize=64)(os.fsencode)  # Asked for the same few files again and again.
     read_inode, read_device = Struct("=Q").unpack_from, Struct("=II").unpack_from
 
     def identity(path: str) -> Identity | None:
