@@ -10,11 +10,12 @@ run, tasks and async generators, is known to it as long as it lives, so that not
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from limpet.engine.completion import Listed, Lists, name_of, who_makes
@@ -53,7 +54,9 @@ class _Factory:
         """How many of these are runs that go on on this loop; the others are plain code inside a run."""
         self.main: object = None
         """The coroutine that plain code runs the loop for, and waits for: it needs no branch to be told apart."""
-        self.before = loop.get_task_factory()
+        self.before: Any = loop.get_task_factory()
+        self._made_as = _made_by_eager(self.before)
+        """What makes the tasks, where the factory that was there begins them at once."""
         self.generators: Any = None
         """The hooks for async generators that were there before, while a run goes on on this loop."""
         self.hooks = Hooks(loop)
@@ -125,26 +128,63 @@ class _Factory:
         listed: Listed | None,
         options: dict[str, Any],
     ) -> asyncio.Future[Any]:
-        is_eager = self.before is not None and self.before is getattr(asyncio, "eager_task_factory", None)
-        if order is None or not (self.before is None or is_eager):
+        before = self.before
+        if order is None or (before is not None and self._made_as is None):
             options.pop("site", None)
+            if before is None:
+                return asyncio.Task(coro, loop=loop, **options)
             return (
-                asyncio.Task(coro, loop=loop, **options) if self.before is None else self.before(loop, coro, **options)
+                before(loop, coro, **options) if order is None else _made_by(before, loop, coro, order, listed, options)
             )
-        if listed is None:
-            number = order.tasks = order.tasks + 1
-        else:
-            number = listed.number(coro, order)
-        if is_eager and listed is None:  # Those of a list are made in the order of a set, and must not begin in it.
-            order.making += 1
-            try:
-                return OrderedTask(coro, loop=loop, number=number, eager_start=True, **options)
-            finally:
-                order.making -= 1
-        task = OrderedTask(coro, loop=loop, number=number, **options)
-        if listed is not None:
-            listed.begin_in_order(order)
-        return task
+        kind: Any = self._made_as or OrderedTask
+        if listed is not None:  # Those of a list are made in the order of a set, and must not begin in it.
+            options.pop("eager_start", None)
+            task = kind(coro, loop=loop, number=listed.number(coro, order), **options)
+            listed.begin_in_order(task, coro, order)
+            return task
+        number = order.tasks = order.tasks + 1
+        if not options.pop("eager_start", before is not None):
+            return kind(coro, loop=loop, number=number, **options)
+        order.making += 1
+        try:
+            return kind(coro, loop=loop, number=number, eager_start=True, **options)
+        finally:
+            order.making -= 1
+
+
+def _made_by(
+    factory: Any,
+    loop: asyncio.AbstractEventLoop,
+    coro: AnyCoroutine,
+    order: Order,
+    listed: Listed | None,
+    options: dict[str, Any],
+) -> asyncio.Future[Any]:
+    """The task that a factory of other code makes, which may begin it at once. It has no number of its own."""
+    order.making += 1
+    try:
+        task = factory(loop, coro, **options)
+    finally:
+        order.making -= 1
+    if listed is not None:
+        listed.begin_in_order(task, coro, order)
+    return task
+
+
+def _made_by_eager(factory: Any) -> type[OrderedTask] | None:
+    """What makes the tasks that a factory of asyncio begins at once: its own class of tasks, with a number."""
+    eager: Any = getattr(asyncio, "eager_task_factory", None)
+    if eager is None or getattr(factory, "__code__", None) is not eager.__code__:
+        return None
+    kind = inspect.getclosurevars(factory).nonlocals.get("custom_task_constructor")
+    if kind is asyncio.Task:
+        return OrderedTask
+    if not isinstance(kind, type) or not issubclass(kind, asyncio.Task):
+        return None
+    try:
+        return type(cast("Any", kind).__name__, (OrderedTask, cast("Any", kind)), {})
+    except TypeError:  # Its slots leave no room for a number.
+        return None
 
 
 async def _closing(generator: AsyncGenerator[Any, Any]) -> None:

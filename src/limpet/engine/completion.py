@@ -40,26 +40,28 @@ class Listed:
         self.places = {coro: place for place, coro in enumerate(coroutines)}
         self.branches = {coro: scope.branch(label("task", name_of(coro))) for coro in coroutines if not is_call(coro)}
         self._first_number = 0
-        self._made = 0
+        self._tasks: dict[Any, int] = {}
+        """The tasks that are made so far, with their places in the list."""
 
     def number(self, coro: Any, order: Order) -> int:
         """The number of a task among those of its event."""
-        if not self._made:
+        if not self._tasks:
             self._first_number = order.tasks + 1
             order.tasks += len(self.places)
-        self._made += 1
         return self._first_number + self.places[coro]
 
-    def begin_in_order(self, order: Order) -> None:
+    def begin_in_order(self, task: Any, coro: Any, order: Order) -> None:
         """Let the tasks begin in the order of the list, once the last of them is made."""
-        count = len(self.places)
-        if self._made == count:
-            begun = [order.ready.pop() for _ in range(count)]
-            order.ready.extend(sorted(begun, key=lambda ready: _task_of(ready).number))
+        self._tasks[task] = self.places[coro]
+        if len(self._tasks) == len(self.places):
+            begun = [ready for ready in order.ready if _task_of(ready) in self._tasks]
+            for ready in begun:
+                order.ready.remove(ready)
+            order.ready.extend(sorted(begun, key=lambda ready: self._tasks[_task_of(ready)]))
 
 
 def _task_of(ready: Any) -> Any:
-    return ready.callback.__self__
+    return getattr(ready.callback, "__self__", None)
 
 
 def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
