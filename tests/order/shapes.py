@@ -43,6 +43,8 @@ PROGRAMS: dict[str, Sequence[Loop]] = {
     "anyio_retreat": _NOT_EAGER,
     "anyio_streams": _NOT_EAGER,
 }
+if sys.version_info >= (3, 12):
+    PROGRAMS["prompt_offers"] = _ON_ALL
 if sys.version_info >= (3, 13):
     PROGRAMS["latest_pages"] = (Loop.PLAIN,)
 
