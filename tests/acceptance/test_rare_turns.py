@@ -278,6 +278,32 @@ def test_tasks_in_a_context_of_their_own_are_branches_too() -> None:
     assert "outer::task[chain]#2::double#2::tool_call" in limpet.history("contexts")
 
 
+@pytest.mark.parametrize("patience_s", [9.0, 0.0])
+def test_what_wait_for_awaits_has_the_same_addresses_in_every_python(patience_s: float) -> None:
+    async def chain(number: int) -> list[int]:
+        return [await double(number), await double(number + 1)]
+
+    @agent
+    async def outer() -> list[Any]:
+        try:
+            found = await asyncio.wait_for(chain(1), patience_s)
+        except TimeoutError:
+            found = []
+        return [
+            found,
+            await asyncio.create_task(asyncio.wait_for(chain(10), 9.0)),
+            await asyncio.create_task(chain(20)),
+        ]
+
+    limpet = Limpet("memory://")
+    limpet.run_sync(outer, state_id="patient")
+    own = ["double", "double#2"] if patience_s else []
+    in_tasks = [f"task[{task}]::{call}" for task in ("wait_for", "chain") for call in ("double", "double#2")]
+    assert sorted(["outer::agent_call", *(f"outer::{call}::tool_call" for call in (*own, *in_tasks))]) == sorted(
+        limpet.history("patient").addresses()
+    )
+
+
 def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None:
     @agent
     async def fails() -> None:

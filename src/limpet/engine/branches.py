@@ -18,7 +18,7 @@ from contextvars import Context, copy_context
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from limpet.engine.completion import Listed, Lists, name_of, who_makes
+from limpet.engine.completion import WAIT_FOR, Listed, Lists, name_of, who_makes
 from limpet.engine.keyed import until_released
 from limpet.engine.live import LiveState
 from limpet.engine.loops import Hooks
@@ -105,8 +105,10 @@ class _Factory:
             )
         is_call = _is_call(coro)
         maker, user = who_makes(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the only way to know
-        listed = None if maker is None else self._lists.find(maker, coro, scope)
-        if not scope.event.is_closed and not is_call and coro is not self.main:
+        # In newer Pythons ``wait_for`` awaits a coroutine in the task that calls it, so its calls are of that task.
+        is_awaited = maker is not None and maker.f_code is WAIT_FOR
+        listed = None if maker is None or is_awaited else self._lists.find(maker, coro, scope)
+        if not scope.event.is_closed and not (is_call or is_awaited) and coro is not self.main:
             scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
             context = copy_context() if context is None else context.copy()
             context.run(current_scope.set, scope)

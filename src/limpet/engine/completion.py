@@ -1,7 +1,7 @@
 """``asyncio.as_completed`` makes its tasks in the order of a set, which is another one in every process.
 
 Where it was given a list, its tasks are named, numbered and begun in the order of that. What it goes through otherwise
-is refused.
+is refused. What ``asyncio.wait_for`` makes a task of is awaited by it, as newer Pythons do without one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _FUNCTION = asyncio.as_completed.__code__
 _iterator: Any = getattr(asyncio.tasks, "_AsCompletedIterator", None)
 _ITERATOR: CodeType | None = None if _iterator is None else _iterator.__init__.__code__
 """The same from Python 3.13 on."""
+
+WAIT_FOR = asyncio.wait_for.__code__
 
 _AWAITS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ours: dict[str, bool] = {}
@@ -65,8 +67,11 @@ def _task_of(ready: Any) -> Any:
 
 
 def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
-    """Who makes a task, seen from its factory: the call of ``as_completed``, if one does, and the code of the user."""
+    """Who makes a task, seen from its factory: the call of ``as_completed`` or ``wait_for``, if one does, and the code
+    of the user."""
     user: FrameType | None = None
+    waiting: FrameType | None = None
+    is_direct = True
     for _ in range(_FRAMES):
         if frame is None:
             break
@@ -79,10 +84,14 @@ def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | No
             is_ours = _ours[code.co_filename] = name in ("asyncio", "limpet")
         if not is_ours and user is None:
             user = frame
-        if code.co_flags & _AWAITS and user is not None:
-            break  # What has called this is none of those who make the task.
+        if code.co_flags & _AWAITS:
+            if user is not None:
+                break  # What has called this is none of those who make the task.
+            if is_direct and code is WAIT_FOR:
+                waiting = frame
+            is_direct = False
         frame = frame.f_back
-    return None, user
+    return waiting, user
 
 
 class Lists:
