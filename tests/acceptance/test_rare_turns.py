@@ -304,6 +304,21 @@ def test_what_wait_for_awaits_has_the_same_addresses_in_every_python(patience_s:
     )
 
 
+def test_what_wait_for_awaits_begins_at_the_same_point_in_every_python() -> None:
+    begun: list[str] = []
+
+    async def begin(name: str) -> int:
+        begun.append(name)
+        return await double(1)
+
+    @agent
+    async def outer() -> None:
+        await asyncio.gather(asyncio.wait_for(begin("guarded"), 9.0), begin("free"))
+
+    Limpet("memory://").run_sync(outer)
+    assert ["guarded", "free"] == begun
+
+
 def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None:
     @agent
     async def fails() -> None:

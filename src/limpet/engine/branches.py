@@ -118,6 +118,8 @@ class _Factory:
         if is_call and user is not None:
             options["site"] = user.f_code.co_filename, user.f_lineno
         task = self._make(loop, coro, order, listed, options)
+        if is_awaited and order is not None:
+            _begin_next(task, order)
         if scope.live.hooks is self.hooks:
             _keep_track(task, scope, order, self.hooks.context)
         return task
@@ -204,6 +206,13 @@ def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
 def _is_call(coro: AnyCoroutine) -> bool:
     """Whether this is the call of an actor, which has its address already and needs no branch to be told apart."""
     return getattr(coro, "cr_code", None) in _CALLS
+
+
+def _begin_next(task: asyncio.Future[Any], order: Order) -> None:
+    """Let a task begin as soon as the code that made it awaits it."""
+    ready = order.ready
+    if ready and getattr(ready[-1].callback, "__self__", None) is task:
+        ready.appendleft(ready.pop())
 
 
 def _keep_track(task: asyncio.Future[Any], scope: Scope, order: Order | None, context: Context) -> None:
