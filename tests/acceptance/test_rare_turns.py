@@ -342,6 +342,32 @@ def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None
     assert [] == limpet.list_states()
 
 
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_completed_state_deleted_meanwhile_is_not_taken_for_a_damaged_one(is_resumed: bool) -> None:
+    @agent
+    async def doubled() -> int:
+        return await double(2)
+
+    backend = MemoryStateBackend()
+    limpet = Limpet(backend)
+    limpet.run_sync(doubled, state_id="gone")
+    found, reads = backend.read, iter([False, True] if is_resumed else [True])  # Resuming reads the input first.
+
+    def delete_and_read(state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
+        if next(reads, False):
+            backend.delete_state(state_id)
+        return found(state_id, after, limit)
+
+    backend.read = delete_and_read
+    if is_resumed:
+        with pytest.raises(UnknownState):
+            asyncio.run(limpet.resume("gone", agent=doubled))
+        assert [] == limpet.list_states()
+    else:
+        assert 4 == limpet.run_sync(doubled, state_id="gone")
+        assert 2 == executions["2"]
+
+
 def test_the_bus_thread_ends_when_nothing_is_told_and_comes_back() -> None:
     bus = EventBus()
     bus.idle_s = 0.01
