@@ -278,6 +278,47 @@ def test_tasks_in_a_context_of_their_own_are_branches_too() -> None:
     assert "outer::task[chain]#2::double#2::tool_call" in limpet.history("contexts")
 
 
+@pytest.mark.parametrize("patience_s", [9.0, 0.0])
+def test_what_wait_for_awaits_has_the_same_addresses_in_every_python(patience_s: float) -> None:
+    async def chain(number: int) -> list[int]:
+        return [await double(number), await double(number + 1)]
+
+    @agent
+    async def outer() -> list[Any]:
+        try:
+            found = await asyncio.wait_for(chain(1), patience_s)
+        except TimeoutError:
+            found = []
+        return [
+            found,
+            await asyncio.create_task(asyncio.wait_for(chain(10), 9.0)),
+            await asyncio.create_task(chain(20)),
+        ]
+
+    limpet = Limpet("memory://")
+    limpet.run_sync(outer, state_id="patient")
+    own = ["double", "double#2"] if patience_s else []
+    in_tasks = [f"task[{task}]::{call}" for task in ("wait_for", "chain") for call in ("double", "double#2")]
+    assert sorted(["outer::agent_call", *(f"outer::{call}::tool_call" for call in (*own, *in_tasks))]) == sorted(
+        limpet.history("patient").addresses()
+    )
+
+
+def test_what_wait_for_awaits_begins_at_the_same_point_in_every_python() -> None:
+    begun: list[str] = []
+
+    async def begin(name: str) -> int:
+        begun.append(name)
+        return await double(1)
+
+    @agent
+    async def outer() -> None:
+        await asyncio.gather(asyncio.wait_for(begin("guarded"), 9.0), begin("free"))
+
+    Limpet("memory://").run_sync(outer)
+    assert ["guarded", "free"] == begun
+
+
 def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None:
     @agent
     async def fails() -> None:
@@ -299,6 +340,32 @@ def test_an_unknown_state_deleted_meanwhile_is_not_made_by_resuming_it() -> None
     with pytest.raises(UnknownState):
         asyncio.run(limpet.resume("gone", agent=fails))
     assert [] == limpet.list_states()
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_completed_state_deleted_meanwhile_is_not_taken_for_a_damaged_one(is_resumed: bool) -> None:
+    @agent
+    async def doubled() -> int:
+        return await double(2)
+
+    backend = MemoryStateBackend()
+    limpet = Limpet(backend)
+    limpet.run_sync(doubled, state_id="gone")
+    found, reads = backend.read, iter([False, True] if is_resumed else [True])  # Resuming reads the input first.
+
+    def delete_and_read(state_id: str, after: int = 0, limit: int | None = None) -> list[tuple[int, bytes]]:
+        if next(reads, False):
+            backend.delete_state(state_id)
+        return found(state_id, after, limit)
+
+    backend.read = delete_and_read
+    if is_resumed:
+        with pytest.raises(UnknownState):
+            asyncio.run(limpet.resume("gone", agent=doubled))
+        assert [] == limpet.list_states()
+    else:
+        assert 4 == limpet.run_sync(doubled, state_id="gone")
+        assert 2 == executions["2"]
 
 
 def test_the_bus_thread_ends_when_nothing_is_told_and_comes_back() -> None:

@@ -111,7 +111,7 @@ def enter(log: Log, seed: int) -> None:
 def called(address: str, first: str, attempt: int) -> str:
     """A call as the log names it: by what it is about, and not by its address, which a run may give to another one."""
     tool = address.split("::")[-2]
-    return f"{re.sub(r'[[#].*', '', tool)}({first})#{attempt}"
+    return f"{re.sub('[#[].*', '', tool)}({first})#{attempt}"
 
 
 async def work(first: str, moments: float = 2.0) -> None:

@@ -13,16 +13,16 @@ from limpet.engine.actors import Actor
 
 CONTROL = "sequential_letters"
 
-_ON_ALL = tuple(Loop)
+_ON_ALL = (Loop.PLAIN, Loop.EAGER, Loop.UVLOOP)
 _ON_ASYNCIO = (Loop.PLAIN, Loop.EAGER)
 _NOT_EAGER = (Loop.PLAIN, Loop.UVLOOP)
 
 PROGRAMS: dict[str, Sequence[Loop]] = {
     CONTROL: _ON_ALL,
     "first_offers": _ON_ALL,
-    "first_pages": _ON_ALL,
+    "first_pages": (*_ON_ALL, Loop.OWN),
     "first_reviews": _ON_ASYNCIO,
-    "hedged_models": _ON_ALL,
+    "hedged_models": (*_ON_ALL, Loop.OWN_EAGER),
     "ticket_pool": _ON_ALL,
     "payment_pool": _ON_ALL,
     "limited_crawl": _ON_ASYNCIO,
@@ -33,8 +33,8 @@ PROGRAMS: dict[str, Sequence[Loop]] = {
     "slow_quotes": _ON_ALL,
     "patient_client": _NOT_EAGER,
     "alarms": _NOT_EAGER,
-    "two_desks": _ON_ALL,
-    "shaky_lines": (Loop.PLAIN,),
+    "two_desks": (*_ON_ALL, Loop.OWN_EAGER),
+    "shaky_lines": (Loop.PLAIN, Loop.OWN_EAGER),
     "merged_feeds": _ON_ALL,
     "failing_mirrors": (Loop.PLAIN,),
     "quick_search": _NOT_EAGER,
@@ -43,6 +43,8 @@ PROGRAMS: dict[str, Sequence[Loop]] = {
     "anyio_retreat": _NOT_EAGER,
     "anyio_streams": _NOT_EAGER,
 }
+if sys.version_info >= (3, 12):
+    PROGRAMS["prompt_offers"] = _ON_ALL
 if sys.version_info >= (3, 13):
     PROGRAMS["latest_pages"] = (Loop.PLAIN,)
 

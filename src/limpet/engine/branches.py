@@ -10,14 +10,15 @@ run, tasks and async generators, is known to it as long as it lives, so that not
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from limpet.engine.completion import Listed, Lists, name_of, who_makes
+from limpet.engine.completion import WAIT_FOR, Listed, Lists, name_of, who_makes
 from limpet.engine.keyed import until_released
 from limpet.engine.live import LiveState
 from limpet.engine.loops import Hooks
@@ -53,7 +54,9 @@ class _Factory:
         """How many of these are runs that go on on this loop; the others are plain code inside a run."""
         self.main: object = None
         """The coroutine that plain code runs the loop for, and waits for: it needs no branch to be told apart."""
-        self.before = loop.get_task_factory()
+        self.before: Any = loop.get_task_factory()
+        self._made_as = _made_by_eager(self.before)
+        """What makes the tasks, where the factory that was there begins them at once."""
         self.generators: Any = None
         """The hooks for async generators that were there before, while a run goes on on this loop."""
         self.hooks = Hooks(loop)
@@ -102,8 +105,10 @@ class _Factory:
             )
         is_call = _is_call(coro)
         maker, user = who_makes(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the only way to know
-        listed = None if maker is None else self._lists.find(maker, coro, scope)
-        if not scope.event.is_closed and not is_call and coro is not self.main:
+        # In newer Pythons ``wait_for`` awaits a coroutine in the task that calls it, so its calls are of that task.
+        is_awaited = maker is not None and maker.f_code is WAIT_FOR
+        listed = None if maker is None or is_awaited else self._lists.find(maker, coro, scope)
+        if not scope.event.is_closed and not (is_call or is_awaited) and coro is not self.main:
             scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
             context = copy_context() if context is None else context.copy()
             context.run(current_scope.set, scope)
@@ -113,6 +118,8 @@ class _Factory:
         if is_call and user is not None:
             options["site"] = user.f_code.co_filename, user.f_lineno
         task = self._make(loop, coro, order, listed, options)
+        if is_awaited and order is not None:
+            _begin_next(task, order)
         if scope.live.hooks is self.hooks:
             _keep_track(task, scope, order, self.hooks.context)
         return task
@@ -125,26 +132,63 @@ class _Factory:
         listed: Listed | None,
         options: dict[str, Any],
     ) -> asyncio.Future[Any]:
-        is_eager = self.before is not None and self.before is getattr(asyncio, "eager_task_factory", None)
-        if order is None or not (self.before is None or is_eager):
+        before = self.before
+        if order is None or (before is not None and self._made_as is None):
             options.pop("site", None)
+            if before is None:
+                return asyncio.Task(coro, loop=loop, **options)
             return (
-                asyncio.Task(coro, loop=loop, **options) if self.before is None else self.before(loop, coro, **options)
+                before(loop, coro, **options) if order is None else _made_by(before, loop, coro, order, listed, options)
             )
-        if listed is None:
-            number = order.tasks = order.tasks + 1
-        else:
-            number = listed.number(coro, order)
-        if is_eager and listed is None:  # Those of a list are made in the order of a set, and must not begin in it.
-            order.making += 1
-            try:
-                return OrderedTask(coro, loop=loop, number=number, eager_start=True, **options)
-            finally:
-                order.making -= 1
-        task = OrderedTask(coro, loop=loop, number=number, **options)
-        if listed is not None:
-            listed.begin_in_order(order)
-        return task
+        kind: Any = self._made_as or OrderedTask
+        if listed is not None:  # Those of a list are made in the order of a set, and must not begin in it.
+            options.pop("eager_start", None)
+            task = kind(coro, loop=loop, number=listed.number(coro, order), **options)
+            listed.begin_in_order(task, coro, order)
+            return task
+        number = order.tasks = order.tasks + 1
+        if not options.pop("eager_start", before is not None):
+            return kind(coro, loop=loop, number=number, **options)
+        order.making += 1
+        try:
+            return kind(coro, loop=loop, number=number, eager_start=True, **options)
+        finally:
+            order.making -= 1
+
+
+def _made_by(
+    factory: Any,
+    loop: asyncio.AbstractEventLoop,
+    coro: AnyCoroutine,
+    order: Order,
+    listed: Listed | None,
+    options: dict[str, Any],
+) -> asyncio.Future[Any]:
+    """The task that a factory of other code makes, which may begin it at once. It has no number of its own."""
+    order.making += 1
+    try:
+        task = factory(loop, coro, **options)
+    finally:
+        order.making -= 1
+    if listed is not None:
+        listed.begin_in_order(task, coro, order)
+    return task
+
+
+def _made_by_eager(factory: Any) -> type[OrderedTask] | None:
+    """What makes the tasks that a factory of asyncio begins at once: its own class of tasks, with a number."""
+    eager: Any = getattr(asyncio, "eager_task_factory", None)
+    if eager is None or getattr(factory, "__code__", None) is not eager.__code__:
+        return None
+    kind = inspect.getclosurevars(factory).nonlocals.get("custom_task_constructor")
+    if kind is asyncio.Task:
+        return OrderedTask
+    if not isinstance(kind, type) or not issubclass(kind, asyncio.Task):
+        return None
+    try:
+        return type(cast("Any", kind).__name__, (OrderedTask, cast("Any", kind)), {})
+    except TypeError:  # Its slots leave no room for a number.
+        return None
 
 
 async def _closing(generator: AsyncGenerator[Any, Any]) -> None:
@@ -162,6 +206,13 @@ def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
 def _is_call(coro: AnyCoroutine) -> bool:
     """Whether this is the call of an actor, which has its address already and needs no branch to be told apart."""
     return getattr(coro, "cr_code", None) in _CALLS
+
+
+def _begin_next(task: asyncio.Future[Any], order: Order) -> None:
+    """Let a task begin as soon as the code that made it awaits it."""
+    ready = order.ready
+    if ready and getattr(ready[-1].callback, "__self__", None) is task:
+        ready.appendleft(ready.pop())
 
 
 def _keep_track(task: asyncio.Future[Any], scope: Scope, order: Order | None, context: Context) -> None:

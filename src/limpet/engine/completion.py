@@ -1,7 +1,7 @@
 """``asyncio.as_completed`` makes its tasks in the order of a set, which is another one in every process.
 
 Where it was given a list, its tasks are named, numbered and begun in the order of that. What it goes through otherwise
-is refused.
+is refused. What ``asyncio.wait_for`` makes a task of is awaited by it, as newer Pythons do without one.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _iterator: Any = getattr(asyncio.tasks, "_AsCompletedIterator", None)
 _ITERATOR: CodeType | None = None if _iterator is None else _iterator.__init__.__code__
 """The same from Python 3.13 on."""
 
+WAIT_FOR = asyncio.wait_for.__code__
+
 _AWAITS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ours: dict[str, bool] = {}
 """By the name of a file: whether the code in it is asyncio's, or that of this package."""
@@ -40,31 +42,36 @@ class Listed:
         self.places = {coro: place for place, coro in enumerate(coroutines)}
         self.branches = {coro: scope.branch(label("task", name_of(coro))) for coro in coroutines if not is_call(coro)}
         self._first_number = 0
-        self._made = 0
+        self._tasks: dict[Any, int] = {}
+        """The tasks that are made so far, with their places in the list."""
 
     def number(self, coro: Any, order: Order) -> int:
         """The number of a task among those of its event."""
-        if not self._made:
+        if not self._tasks:
             self._first_number = order.tasks + 1
             order.tasks += len(self.places)
-        self._made += 1
         return self._first_number + self.places[coro]
 
-    def begin_in_order(self, order: Order) -> None:
+    def begin_in_order(self, task: Any, coro: Any, order: Order) -> None:
         """Let the tasks begin in the order of the list, once the last of them is made."""
-        count = len(self.places)
-        if self._made == count:
-            begun = [order.ready.pop() for _ in range(count)]
-            order.ready.extend(sorted(begun, key=lambda ready: _task_of(ready).number))
+        self._tasks[task] = self.places[coro]
+        if len(self._tasks) == len(self.places):
+            begun = [ready for ready in order.ready if _task_of(ready) in self._tasks]
+            for ready in begun:
+                order.ready.remove(ready)
+            order.ready.extend(sorted(begun, key=lambda ready: self._tasks[_task_of(ready)]))
 
 
 def _task_of(ready: Any) -> Any:
-    return ready.callback.__self__
+    return getattr(ready.callback, "__self__", None)
 
 
 def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
-    """Who makes a task, seen from its factory: the call of ``as_completed``, if one does, and the code of the user."""
+    """Who makes a task, seen from its factory: the call of ``as_completed`` or ``wait_for``, if one does, and the code
+    of the user."""
     user: FrameType | None = None
+    waiting: FrameType | None = None
+    is_direct = True
     for _ in range(_FRAMES):
         if frame is None:
             break
@@ -77,10 +84,14 @@ def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | No
             is_ours = _ours[code.co_filename] = name in ("asyncio", "limpet")
         if not is_ours and user is None:
             user = frame
-        if code.co_flags & _AWAITS and user is not None:
-            break  # What has called this is none of those who make the task.
+        if code.co_flags & _AWAITS:
+            if user is not None:
+                break  # What has called this is none of those who make the task.
+            if is_direct and code is WAIT_FOR:
+                waiting = frame
+            is_direct = False
         frame = frame.f_back
-    return None, user
+    return waiting, user
 
 
 class Lists:

@@ -1,8 +1,8 @@
 """The event loop as code inside a run sees it: its callbacks, timers and executor jobs go through the order of the call
 that they belong to.
 
-While a run is live on a loop, ``call_soon``, ``call_later``, ``call_at``, ``run_in_executor`` and ``time`` of that loop
-are ours. Whose context is in no call gets what the loop does by itself.
+While a run is live on a loop, ``call_soon``, ``call_later``, ``call_at``, ``run_in_executor``, ``time`` and
+``is_running`` of that loop are ours. Whose context is in no call gets what the loop does by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from limpet.engine.order import Order
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.turns import Ready, Timer
 
-_OURS = ("call_soon", "call_later", "call_at", "run_in_executor", "time")
+_OURS = ("call_soon", "call_later", "call_at", "run_in_executor", "time", "is_running")
 
 
 class Hooks:
@@ -30,6 +30,7 @@ class Hooks:
         self._call_later = loop.call_later
         self._call_at = loop.call_at
         self._run_in_executor = loop.run_in_executor
+        self._is_running = loop.is_running
         self._counts_down = not isinstance(loop, asyncio.BaseEventLoop)
         """Whether its ``call_at`` calls ``call_later``, as uvloop's does. In asyncio it is the other way round."""
         self.context = Context()
@@ -129,6 +130,18 @@ class Hooks:
     def _let_time_pass(self) -> None:
         self.frozen = None
 
+    def _is_running_ordered(self) -> bool:
+        """Whether the loop runs, which a task asks that begins at once, also one that no factory has made.
+
+        Whoever makes the task is to go on before anything recorded is given: so that can go on as well, and is counted.
+        """
+        is_running = self._is_running()
+        if is_running and asyncio._get_running_loop() is self.loop:
+            order = self.order_in(None)
+            if order is not None and not order.making:
+                order.add(_go_on, (), Context())
+        return is_running
+
     def _run_in_executor_ordered(self, executor: Any, function: Callable[..., Any], *args: Any) -> Any:
         order = self.order_in(None)
         if order is None:
@@ -139,6 +152,10 @@ class Hooks:
         done.add_done_callback(lambda _: order.due(job), context=self.context)
         given.add_done_callback(lambda _: _give_up(given, done, job), context=self.context)
         return given
+
+
+def _go_on() -> None:
+    """Stands for code that goes on by itself."""
 
 
 def _hand_on(done: asyncio.Future[Any], given: asyncio.Future[Any]) -> None:

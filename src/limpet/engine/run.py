@@ -95,11 +95,19 @@ async def run_to_end(writer: Writer, run: Run) -> Any:
         if pending:
             await asyncio.to_thread(run.stored.put, pending, None)
         claim = _claim(writer, run, holder, first)
-        grant = await acquire(writer, claim, run.wait_s)
-        if grant is None:
-            raise UnknownState(run.state_id)
-        if grant.lease is None:
-            return await _recorded_result(writer, run, grant.header, first)
+        damaged: StateHeader | None = None
+        while True:
+            grant = await acquire(writer, claim, run.wait_s)
+            if grant is None:
+                raise UnknownState(run.state_id)
+            if grant.lease is not None:
+                break
+            try:
+                return await _recorded_result(writer, run, grant.header, first)
+            except StateCorrupted:
+                if grant.header == damaged:
+                    raise
+                damaged = grant.header  # Or it was deleted since: then it is not found a second time.
         live = await _live(writer, run, claim, grant, first)
         if pending and grant.is_new:
             # Again, under the lease: so it is there even if a collector found it before the state named it.
