@@ -56,14 +56,16 @@ class Listed:
         """Let the tasks begin in the order of the list, once the last of them is made."""
         self._tasks[task] = self.places[coro]
         if len(self._tasks) == len(self.places):
-            begun = [ready for ready in order.ready if _task_of(ready) in self._tasks]
-            for ready in begun:
-                order.ready.remove(ready)
+            before = [*order.ready]
+            order.ready.clear()
+            order.ready.extend(ready for ready in before if _task_of(ready) not in self._tasks)
+            begun = [ready for ready in before if _task_of(ready) in self._tasks]
             order.ready.extend(sorted(begun, key=lambda ready: self._tasks[_task_of(ready)]))
 
 
 def _task_of(ready: Any) -> Any:
-    return getattr(ready.callback, "__self__", None)
+    task = getattr(ready.callback, "__self__", None)
+    return task if isinstance(task, asyncio.Future) else None  # Other things need not have a hash.
 
 
 def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
