@@ -64,8 +64,9 @@ class Listed:
 
 
 def _task_of(ready: Any) -> Any:
-    task = getattr(ready.callback, "__self__", None)
-    return task if isinstance(task, asyncio.Future) else None  # Other things need not have a hash.
+    task: Any = getattr(ready.callback, "__self__", None)
+    is_task = isinstance(task, asyncio.Future)  # Other things need not have a hash.
+    return task if is_task else None
 
 
 def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
