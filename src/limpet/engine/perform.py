@@ -227,7 +227,9 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
         finally:
             if order is not None:
                 order.executing -= 1
-                if record is not None and not order.is_open_for(record):
+                # What the code has left behind, or whoever awaits the run, has no place any more.
+                is_left = order.is_closed or live.is_left or live.stopper.is_cancelling
+                if record is not None and not is_left and not order.is_open_for(record):
                     await order.recorded(scope, record)
     finally:
         live.under_way -= 1
