@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +14,17 @@ from limpet import (
     DriftWarning,
     EventBus,
     EventNotice,
+    EventRecord,
     ExecutionEvent,
     ExecutionState,
     ExecutionStatus,
+    Happened,
     Limpet,
     MemoryStateBackend,
     ReplayMode,
+    RetryConfig,
+    SQLiteStateBackend,
+    StateBackend,
     agent,
     tool,
 )
@@ -202,6 +208,107 @@ def test_failures_and_cancellations_are_told() -> None:
     Limpet("memory://").run_sync(cancelled, event_bus=bus)
     assert bus.flush()
     assert ExecutionStatus.CANCELLED in [notice.status for notice in seen]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> StateBackend:
+    return MemoryStateBackend() if request.param == "memory" else SQLiteStateBackend(tmp_path / "runs.db")
+
+
+def recorded(store: StateBackend, state_id: str, *statuses: ExecutionStatus) -> Counter[tuple[str, str, int]]:
+    """The outcomes in the journal, by address and attempt."""
+    records = [record for record in Limpet(store).history(state_id) if isinstance(record, EventRecord)]
+    return Counter((each.address, each.status, each.attempt) for each in records if each.status in statuses)
+
+
+def told(seen: list[EventNotice], *statuses: ExecutionStatus) -> Counter[tuple[str, str, int]]:
+    return Counter((each.address, each.status, each.attempt) for each in seen if each.status in statuses)
+
+
+def test_what_was_recorded_of_a_run_that_is_cancelled_from_outside_is_told(store: StateBackend) -> None:
+    seen: list[EventNotice] = []
+    bus = EventBus()
+    bus.subscribe(seen.append)
+
+    @tool
+    async def load(number: int) -> int:
+        if number == 3:
+            # The others are recorded, and wait for each other: their code is given one result after the other.
+            running.cancel()
+        return number
+
+    @agent
+    async def load_all() -> list[int]:
+        return await asyncio.gather(*map(load, range(5)))
+
+    async def main() -> None:
+        nonlocal running
+        running = asyncio.create_task(Limpet(store).run(load_all, state_id="loads", event_bus=bus))
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    running: asyncio.Task[list[int]]
+    asyncio.run(main())
+    assert [0, 1, 2, 3, 4] == Limpet(store).run_sync(load_all, state_id="loads", event_bus=bus)
+    assert bus.flush()
+    assert recorded(store, "loads", ExecutionStatus.COMPLETED) == told(seen, ExecutionStatus.COMPLETED)
+
+
+def test_an_attempt_that_is_cut_off_before_it_begins_is_told_with_its_number(store: StateBackend) -> None:
+    seen: list[EventNotice] = []
+    bus = EventBus()
+    bus.subscribe(seen.append)
+
+    @tool(retry_config=RetryConfig(max_attempts=3, initial_delay=60))
+    async def is_down() -> None:
+        failed.set()
+        raise ConnectionError("down")
+
+    @tool
+    async def quick() -> str:
+        await failed.wait()
+        return "quick"
+
+    @agent
+    async def race() -> str:
+        slow, fast = asyncio.create_task(is_down()), asyncio.create_task(quick())
+        await asyncio.wait((slow, fast), return_when=asyncio.FIRST_COMPLETED)
+        if is_killed:
+            raise KeyboardInterrupt
+        slow.cancel()
+        await asyncio.wait((slow,))
+        return await fast
+
+    failed, is_killed = asyncio.Event(), True
+    with pytest.raises(KeyboardInterrupt):
+        Limpet(store).run_sync(race, state_id="race")
+    is_killed = False
+    assert "quick" == Limpet(store).run_sync(race, state_id="race", event_bus=bus)
+    assert bus.flush()
+    outcomes = [(each.status, each.attempt) for each in seen if "is_down" in each.address]
+    assert [("cancelled", 2)] == outcomes
+    assert recorded(store, "race", ExecutionStatus.CANCELLED) == told(seen, ExecutionStatus.CANCELLED)
+
+
+def test_a_result_that_a_probe_has_found_is_told() -> None:
+    store = MemoryStateBackend()
+    seen: list[EventNotice] = []
+    bus = EventBus()
+    bus.subscribe(seen.append)
+
+    @tool(once=True, probe=lambda *_: Happened("receipt"))
+    async def send() -> str:
+        raise KeyboardInterrupt
+
+    @agent
+    async def order() -> str:
+        return await send()
+
+    with pytest.raises(KeyboardInterrupt):
+        Limpet(store).run_sync(order, state_id="order")
+    assert "receipt" == Limpet(store).run_sync(order, state_id="order", event_bus=bus)
+    assert bus.flush()
+    assert ("order::send::tool_call", "completed") in [(notice.address, notice.status) for notice in seen]
 
 
 def test_only_what_is_new_is_published_unless_all_is_asked_for() -> None:

@@ -7,11 +7,12 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 import pytest
 
-from limpet import DriftWarning, EventRecord, ExecutionStatus, Limpet, agent, tool
+from limpet import DriftWarning, EventRecord, ExecutionStatus, Limpet, SQLiteStateBackend, agent, tool
 
 executed: Counter[str] = Counter()
 log: list[str] = []
@@ -234,3 +235,46 @@ def test_code_cancels_calls_by_itself_again_once_it_has_taken_back_a_cancellatio
         statuses = {record.address: record.status for record in client.history("x") if isinstance(record, EventRecord)}
     assert ExecutionStatus.INTERRUPTED is statuses["stubborn::hold_lock::tool_call"]
     assert ExecutionStatus.CANCELLED is statuses["stubborn::hold_lock[slow]::tool_call"]
+
+
+def test_a_cancellation_from_outside_behind_a_timeout_of_the_code_is_not_the_doing_of_the_code(tmp_path: Path) -> None:
+    """On a store with a disk, where the cancelled call is given by the writer, and not in a callback of the order."""
+    store = SQLiteStateBackend(tmp_path / "runs.db")
+    asked_dear = asyncio.Event()
+
+    @tool
+    async def ask(what: str) -> str:
+        executed[what] += 1
+        if what == "dear":
+            asked_dear.set()
+        if is_broken:
+            await asyncio.Event().wait()
+        return what
+
+    @agent
+    async def patient() -> list[str]:
+        try:
+            async with asyncio.timeout(0.01):
+                return [await ask("cheap")]
+        except TimeoutError:
+            pass
+        return [await ask("dear")]
+
+    async def main() -> None:
+        running = asyncio.create_task(Limpet(store).run(patient, state_id="patient"))
+        await asked_dear.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    global is_broken
+    asyncio.run(main())
+    records = [record for record in Limpet(store).history("patient") if isinstance(record, EventRecord)]
+    assert {
+        "patient::agent_call": ExecutionStatus.INTERRUPTED,
+        "patient::ask::tool_call": ExecutionStatus.CANCELLED,
+        "patient::ask#2::tool_call": ExecutionStatus.INTERRUPTED,
+    } == {record.address: record.status for record in records}
+    is_broken = False
+    assert ["dear"] == Limpet(store).run_sync(patient, state_id="patient")
+    assert {"cheap": 1, "dear": 2} == executed

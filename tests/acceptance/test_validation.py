@@ -567,3 +567,31 @@ def test_only_the_two_modes_that_record_nothing_check_states() -> None:
     with pytest.raises(UsageError, match="normal"):
         asyncio.run(client.validate([], mode=ReplayMode.NORMAL))
     assert asyncio.run(client.validate([])).is_ok
+
+
+def test_a_call_that_code_leaves_behind_does_not_hold_a_validation_up() -> None:
+    """It has been recorded, and now goes on when its agent has ended: it has no place in the order any more."""
+    is_hasty = False
+
+    @tool
+    async def work() -> str:
+        if is_hasty:
+            await asyncio.Event().wait()
+        return "done"
+
+    @agent
+    async def leaves() -> str:
+        working = asyncio.create_task(work())
+        await (asyncio.sleep(0) if is_hasty else asyncio.wait([working]))
+        return "left"
+
+    client = Limpet("memory://")
+    client.run_sync(leaves, state_id="leaves")
+    is_hasty = True
+
+    async def main() -> Checked:
+        return await asyncio.wait_for(client.validate("leaves", agent=leaves), 5)
+
+    report = asyncio.run(main())["leaves"]
+    assert isinstance(report, ValidationReport)
+    assert [] == report.mismatches

@@ -20,7 +20,7 @@ from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
 from limpet.engine.storage_view import begin_inside, is_new_execution
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
-from limpet.model import Details, EventRecord, ExecutionStatus, fingerprint
+from limpet.model import Details, EventRecord, ExecutionStatus, Failure, fingerprint
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
@@ -73,14 +73,15 @@ async def try_again(
     )
     again = call.start = start._replace(attempt=call.attempt + 1, details=details)
     call.attempt_began = 0.0
-    if durable is not None:
-        await durable
-    said = f"{failure.type_name}: {failure.message}"
+    try:
+        if durable is not None:
+            await durable
+    except asyncio.CancelledError:
+        _tell_of_next(live, call, failure, duration_s, delay_s)
+        raise
+    _tell_of_next(live, call, failure, duration_s, delay_s)
     if live.bus.is_heard:
-        tell(live, call, ExecutionStatus.FAILED, execution_time=duration_s, retry_delay=delay_s, original_error=said)
-        tell(live, call, ExecutionStatus.RETRYING, retry_delay=delay_s, original_error=said)
         live.bus.give_a_moment()
-    call.attempt += 1
     inside = inside_of_attempt(scope, call)
     await _wait(scope, delay_s)
     again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
@@ -88,6 +89,15 @@ async def try_again(
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     return inside, again
+
+
+def _tell_of_next(live: LiveState, call: Call, failure: Failure, duration_s: float, delay_s: float) -> None:
+    """Go on to the next attempt, and tell the observers of the one that has failed."""
+    if live.bus.is_heard:
+        said = f"{failure.type_name}: {failure.message}"
+        tell(live, call, ExecutionStatus.FAILED, execution_time=duration_s, retry_delay=delay_s, original_error=said)
+        tell(live, call, ExecutionStatus.RETRYING, retry_delay=delay_s, original_error=said)
+    call.attempt += 1
 
 
 def inside_of_attempt(scope: Scope, call: Call) -> Scope:
@@ -148,6 +158,7 @@ def _unbegun(scope: Scope, call: Call, encoded: bytes) -> Start:
     live, actor = scope.live, call.actor
     record = live.history.latest.get(call.address)
     order, attempt = (live.next_order(), 1) if record is None else (record.order, next_attempt(record))
+    call.attempt = attempt
     details = details_unbegun(actor, record)
     what, input_ = (b"", encoded) if live.records_inputs else (fingerprint(encoded), None)
     return Start(call.address, live.clock.now(), order, actor.version, what, input_, attempt=attempt, details=details)

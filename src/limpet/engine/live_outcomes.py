@@ -26,10 +26,13 @@ class LiveOutcomes(Timers):
 
     @property
     def is_shared(self) -> bool:
-        """Whether more goes on in the code than the one call that is executed."""
+        """Whether more goes on in the code than the one call that is executed, or its task is being cancelled: that the
+        code takes such a cancellation back is seen only where what it does next is a callback of this order."""
         if self.next and not (self.alive or self.timers or self.queue or self.ready):
-            return self.is_foreign or self.making > 0 or self.is_replaying
-        return bool(self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making)
+            return self.is_foreign or self.making > 0 or self._scope.live.cancelling > 0 or self.is_replaying
+        if self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making:
+            return True
+        return self._scope.live.cancelling > 0
 
     def make_turn(self) -> Turn:
         """The place in the order of an outcome that is about to be written."""
@@ -45,7 +48,8 @@ class LiveOutcomes(Timers):
         """What is to be awaited before an outcome is given that was handed to the writer: its turn, where the code has
         more than one thing to do. None: it is given at once."""
         if durable is None:
-            if not pauses and not self.queue and not self.ready and not self.making and not self.is_replaying:
+            is_lone = not (self.queue or self.ready or self.making or self._scope.live.cancelling)
+            if is_lone and not pauses and not self.is_replaying:
                 return None
             turn = self.make_turn()
             turn.is_ready = True

@@ -11,7 +11,7 @@ from limpet.engine.scope import Scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.turns import Turn, too_late
 from limpet.engine.user_lines import warn_at_user
-from limpet.errors import LateCallWarning
+from limpet.errors import LateCallWarning, UsageError
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
@@ -53,10 +53,12 @@ def settle(
 async def give(scope: Scope, call: Call) -> None:
     """Let an outcome be given: it is durable, all before it were given, and the code can do nothing else."""
     durable = call.durable
-    if type(durable) is Turn:
-        await durable.order.wait(scope, durable)
-    elif durable is not None:
-        await durable
+    if durable is not None:
+        try:
+            await (durable.order.wait(scope, durable) if type(durable) is Turn else durable)
+        except BaseException as error:
+            tell_ungiven(scope.live, call, error)
+            raise
     if call.news is not None:
         tell_news(scope.live, call, call.news)
 
@@ -68,6 +70,17 @@ def tell_news(live: LiveState, call: Call, news: tuple[ExecutionStatus, dict[str
         tell(live, call, status, **told)
         if not live.is_stopping:
             live.bus.give_a_moment()
+
+
+def tell_ungiven(live: LiveState, call: Call, why: BaseException) -> None:
+    """Tell the observers of an outcome that is recorded, although nobody is left to whom it could be given."""
+    durable = call.durable
+    is_durable = type(durable) is Turn and durable.is_ready
+    # A call that is cancelled, or comes too late, does not learn what becomes of its record. The writer has it.
+    is_written = isinstance(why, asyncio.CancelledError | UsageError) and (live.can_be_left or call.closes)
+    if (is_durable or is_written) and call.news is not None and live.bus.is_heard:
+        status, told = call.news
+        tell(live, call, status, **told)
 
 
 def _moment() -> asyncio.Future[None]:

@@ -31,7 +31,7 @@ from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import newest_record, require_lease, take_lease
 from limpet.engine.order import Order
-from limpet.engine.outcomes import give, order_in, refuse_late, settle, tell_news
+from limpet.engine.outcomes import give, order_in, refuse_late, settle, tell_news, tell_ungiven
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope, new_start
 from limpet.engine.stopping import Stopped
@@ -145,7 +145,11 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             if order is not None:
                 order.executing -= 1
             if (durable := call.durable) is not None:
-                await (durable.order.wait(scope, durable) if type(durable) is Turn else durable)
+                try:
+                    await (durable.order.wait(scope, durable) if type(durable) is Turn else durable)
+                except BaseException as error:
+                    tell_ungiven(live, call, error)
+                    raise
             if call.news is not None:
                 tell_news(live, call, call.news)
             live.under_way -= 1
@@ -223,7 +227,9 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
         finally:
             if order is not None:
                 order.executing -= 1
-                if record is not None and not order.is_open_for(record):
+                # What the code has left behind, or whoever awaits the run, has no place any more.
+                is_left = order.is_closed or live.is_left or live.stopper.is_cancelling
+                if record is not None and not is_left and not order.is_open_for(record):
                     await order.recorded(scope, record)
     finally:
         live.under_way -= 1
@@ -256,6 +262,7 @@ async def _execute(
     live, actor, clock = scope.live, call.actor, scope.live.clock
     had_inside = record is not None and call.address in live.history.started
     if record is not None and (found := await _go_on(scope, call, encoded, record)) is not None:
+        call.news = (_COMPLETED, {})
         settle(scope, call, None)
         return found.result
     if live.is_guarded:
