@@ -64,9 +64,9 @@ class Listed:
 
 
 def _task_of(ready: Any) -> Any:
-    task: Any = getattr(ready.callback, "__self__", None)
-    is_task = isinstance(task, asyncio.Future)  # Other things need not have a hash.
-    return task if is_task else None
+    task = getattr(ready.callback, "__self__", None)
+    # Other things need not have a hash.
+    return cast("Any", task) if isinstance(task, asyncio.Future) else None
 
 
 def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:

@@ -28,11 +28,9 @@ class LiveOutcomes(Timers):
     def is_shared(self) -> bool:
         """Whether more goes on in the code than the one call that is executed, or its task is being cancelled: that the
         code takes such a cancellation back is seen only where what it does next is a callback of this order."""
-        if self.next and not (self.alive or self.timers or self.queue or self.ready):
-            return self.is_foreign or self.making > 0 or self._scope.live.cancelling > 0 or self.is_replaying
         if self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making:
             return True
-        return self._scope.live.cancelling > 0
+        return self._scope.live.cancelling > 0 or (self.next != 0 and self.is_replaying)
 
     def make_turn(self) -> Turn:
         """The place in the order of an outcome that is about to be written."""

@@ -99,9 +99,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     """As ``perform``, for a call that is to tell what became of it."""
     live, actor, address = scope.live, call.actor, call.address
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
-        if (order := order_in(scope)) is not None:
-            order.is_foreign = True
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), live.loop))
+        return await _perform_on(live.loop, scope, call)
     # What is done here belongs to the engine: its timers and tasks have no place in the order of the code.
     token = current_scope.set(None)
     try:
@@ -166,6 +164,13 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             current_scope.reset(token)
         except ValueError:
             pass  # The coroutine is being closed from outside its context, in which nothing goes on.
+
+
+async def _perform_on(loop: asyncio.AbstractEventLoop, scope: Scope, call: Call) -> Any:
+    """Perform a call on the loop of its run, which another loop has made."""
+    if (order := order_in(scope)) is not None:
+        order.is_foreign = True
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), loop))
 
 
 async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord | None, order: Order | None) -> Any:
