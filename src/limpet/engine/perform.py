@@ -317,7 +317,7 @@ async def _execute(
     if durable is None and at - live.turn_began > LONGEST_TURN_S:
         live.turn_began = at
         settle(scope, call, None, pauses=True)
-    elif durable is None or live.saver is not None:
+    elif live.saver is not None or (durable is None and order is not None and order.is_shared):
         settle(scope, call, durable)
     else:
         call.is_settled, call.durable = True, durable  # The writer has asked the order for its turn.

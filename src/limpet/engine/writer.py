@@ -166,13 +166,13 @@ class Writer:
         if self.crowd <= 1 and not self._turns:
             self._hand_over([job])
             return job.future
+        jobs = self._turns.get(loop)
+        if jobs is not None:
+            jobs.append(job)  # Nobody else ends the turn of this loop, so this needs no lock.
+            return job.future
         with self._lock:
-            jobs = self._turns.get(loop)
-            if jobs is None:
-                self._turns[loop] = [job]
-                loop.call_soon(self._end_turn, loop)
-            else:
-                jobs.append(job)
+            self._turns[loop] = [job]
+        loop.call_soon(self._end_turn, loop)
         return job.future
 
     def _join_turn_of_state(self, append: Append) -> concurrent.futures.Future[None] | None:
