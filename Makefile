@@ -35,7 +35,7 @@ test: $(DEV) ## Run all tests, and hold the coverage to its floors
 	@# Sweeps over every stored byte and every write, which take far longer while coverage is measured, and add none.
 	@$(BIN)/pytest -n 2 tests/damage tests/crash tests/order
 
-soak: $(DEV) ## Run the large sweeps with fresh seeds: some hours
+soak: $(DEV) ## Run the large sweeps with fresh seeds, for half an hour or more
 	@$(BIN)/python -m compileall -q src tests examples
 	@ORDER_EXAMPLES=5000 ORDER_KILLS=40 $(BIN)/pytest -n 2 tests/order
 
