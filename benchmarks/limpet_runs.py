@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import Callable
 from time import perf_counter
@@ -127,7 +128,7 @@ def go_on(path: str, form: str, events: str) -> trials.Answer:
 
     seconds = asyncio.run(run())
     assert executed == before, "replaying executed something"
-    return {"rate": count / seconds}
+    return {"rate": count / seconds, "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def growth(early: str, early_end: str, late: str, late_end: str) -> trials.Answer:

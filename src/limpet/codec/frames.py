@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -53,6 +53,8 @@ _PLAIN = bytes([PLAIN_VERSION])
 _SEALED = bytes([SEALED_VERSION])
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
+_decode_all = msgspec.msgpack.Decoder(list[Record]).decode
+_ARRAY = b"\xdd"
 _crc32 = zlib.crc32
 _read_head = struct.Struct(">IBI").unpack_from
 _write_number = struct.Struct(">I").pack
@@ -140,6 +142,19 @@ def from_frames(
     Raises UnsupportedVersion, WrongKey or NotEncrypted.
     """
     return FrameReader(first_link(state_id) if link is None else link, first).read(state_id, frames, cipher)
+
+
+def joined(frames: Sequence[tuple[int, bytes]]) -> bytes | None:
+    """The records of frames as one array, whether or not they are intact; None where not all are of the newest format
+    in clear."""
+    if any(frame[4:5] != _PLAIN for _, frame in frames):
+        return None
+    return b"".join([_ARRAY + _write_number(len(frames)), *[frame[_HEAD:] for _, frame in frames]])
+
+
+def from_joined(array: bytes) -> list[Record]:
+    """The records of an array that intact frames were joined to."""
+    return _decode_all(array)
 
 
 class FrameReader:

@@ -197,7 +197,7 @@ class Actor(Generic[P, R]):
             live.rehearsal.note_site(address)
         if self.key is not None:
             return perform_keyed(scope, self.label, perform, scope, self, path, address, args, kwargs)
-        if address in live.history.latest:
+        if address in live.history.index:
             return perform(scope, self, path, address, args, kwargs)
         return perform_call(scope, Call(self, path, args, kwargs, args, address))
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from limpet.engine.deliveries import Deliveries, goes_on
 from limpet.engine.scope import Scope, current_scope
-from limpet.engine.stalls import Stalls
+from limpet.engine.stalls import Stalls, is_cancelled
 from limpet.engine.task_count import TaskCount
 from limpet.engine.turns import IN_ORDER, LATE, Given, Ready, Timer, Turn, cancel_again, too_late
+from limpet.journal.order import outcome_in
 from limpet.model import EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
@@ -355,7 +356,7 @@ class Order(Stalls, Deliveries):
         entries = self._entries = self._scope.live.recorded_order.entries(self._scope.prefix.removesuffix("::"))
         self._passed, self.parked, self.overdue, self.deferred = set(), {}, [], []
         self._unarmed, self._late = {}, []
-        self._places = {each.seq: at for at, each in enumerate(entries) if type(each) is EventRecord}
+        self._places = {seq: at for at, each in enumerate(entries) if (seq := outcome_in(each))}
         known, self._at = self.next, 0
         if known > 0:
             # What was given so far stands before the one that was to come next.
@@ -371,12 +372,11 @@ class Order(Stalls, Deliveries):
         entries = self._entries
         assert entries is not None
         if self._at >= len(entries):
-            self.next = 0
+            self.next, self._entries, self._at, self._places = 0, [], 0, {}
             if self._unarmed or self.overdue or self.deferred or self._late or self.queue:
                 self.wake()
             return
-        entry = entries[self._at]
-        self.next = -1 if type(entry) is int else cast(EventRecord, entry).seq
+        self.next = outcome_in(entries[self._at]) or -1
 
     def _is_anything_due(self) -> bool:
         return bool(self.parked or self.overdue or self.deferred or self.queue or self._late)
@@ -392,7 +392,7 @@ class Order(Stalls, Deliveries):
                 self._look_up()
             while self.next and self._entries is not None:
                 entry = self._entries[self._at]
-                if type(entry) is int:
+                if type(entry) is int and entry > 0:
                     if entry > self._numbers:
                         break
                     timer = self.timers.get(entry)
@@ -405,20 +405,19 @@ class Order(Stalls, Deliveries):
                         return self._has_given()
                     self._step()
                     continue
-                record = cast(EventRecord, entry)
-                turn = self.parked.get(record.seq)
-                if turn is None or (record.status is _CANCELLED and not turn.is_wished):
+                turn = self.parked.get(self.next)
+                if turn is None or (is_cancelled(turn) and not turn.is_wished):
                     break
-                del self.parked[record.seq]
+                del self.parked[self.next]
                 self._step()
-                self._let_go(turn, record)
+                self._let_go(turn)
                 return self._has_given()
         if self.next:
             return bool(self._is_anything_due() or self._unarmed) and self._stall()
         return self._give_live()
 
-    def _let_go(self, turn: Turn, record: EventRecord, given: Given = IN_ORDER) -> None:
-        if record.status is _CANCELLED:
+    def _let_go(self, turn: Turn, given: Given = IN_ORDER) -> None:
+        if is_cancelled(turn):
             turn.cut_off()
         else:
             turn.give(given)
@@ -488,4 +487,4 @@ class Order(Stalls, Deliveries):
 
 
 def _is_before(entry: Entry, seq: int) -> bool:
-    return type(entry) is not int and cast(EventRecord, entry).seq < seq
+    return 0 < outcome_in(entry) < seq

@@ -52,6 +52,7 @@ from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
 from limpet.errors import LimpetError
 from limpet.journal.lifecycle import SETTLED
+from limpet.journal.pages import Page
 from limpet.journal.replay import Decision, decide
 from limpet.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
 
@@ -76,7 +77,9 @@ async def perform(
     by the shortest way, at once or when it is the next one; everything else takes the long way.
     """
     live = scope.live
-    record = live.history.latest.get(address)
+    record = live.history.index.get(address)
+    if type(record) is Page:
+        record = record.event(address)
     if (
         record is not None
         and record.status is _COMPLETED

@@ -16,9 +16,10 @@ from limpet.artifacts.stored_values import StoredValues
 from limpet.backends.contract import StateBackend
 from limpet.codec import frames
 from limpet.errors import StateCorrupted
+from limpet.journal import pages
 from limpet.journal.history import History
 from limpet.journal.timeline import intact
-from limpet.model import DamagedRecord, Part, Record, StateHeader, TimelineRecord
+from limpet.model import DamagedRecord, DroppedRecord, Part, Record, StateHeader, TimelineRecord
 
 Frames = Sequence[tuple[int, bytes]]
 
@@ -33,6 +34,21 @@ def read_history(header: StateHeader, read: Frames, stored: StoredValues) -> tup
     """The history of a state from the frames of its whole journal, and the link that the next frame follows."""
     history = History(header.state_id, whole_journal(header, read, stored), header.timeline)
     return history, next_link(header, read[-1] if read else None)
+
+
+def read_long_history(
+    header: StateHeader, backend: StateBackend, stored: StoredValues, read_page: pages.ReadPage
+) -> tuple[History, int]:
+    """As ``read_history``, without having all of the journal in memory at once; for whoever holds the state."""
+    history = History(header.state_id)
+    history.read_in_pages(read_page)
+    reader = frames.FrameReader(next_link(header, None))
+    while read := backend.read(header.state_id, history.position, pages.SIZE):
+        history.read_closed(_read_on(header, read, stored, reader), read[-1][0], frames.joined(read))
+    journal = JournalReader(backend, stored, header)
+    if header.end is not None:
+        require_end(header, (header.end.position, journal.frame(header.end.position)))
+    return history, next_link(header, (history.position, journal.frame(history.position)))
 
 
 def whole_journal(header: StateHeader, read: Frames, stored: StoredValues) -> Iterator[Record | DamagedRecord]:
@@ -174,6 +190,18 @@ class JournalReader:
         if after > 0 and read and read[0][0] == after:
             before, *read = read
         return decoded(self.header, read, self._stored, before or ((after, b"") if after else None))
+
+    def page(self, page: pages.Page) -> list[Record]:
+        """The records of a page, which were read or written before. Raises StateCorrupted where they are not the same,
+        or no longer all there."""
+        first, count = page.first, page.last + 1 - page.first
+        if page.kept is not None:
+            return frames.from_joined(page.kept)
+        records = self.window(first - 1, count)
+        gone = next((record.seq for record in records if type(record) is DroppedRecord), None)
+        if gone is not None or len(records) != count:
+            raise StateCorrupted(self.header.state_id, gone or first + len(records), "it was there before, and is gone")
+        return records
 
     def frame(self, seq: int) -> bytes:
         """One frame as it is stored."""

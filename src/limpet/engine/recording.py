@@ -20,11 +20,13 @@ from limpet.engine.bus import EventBus
 from limpet.engine.clock import Clock
 from limpet.engine.framing import Framing
 from limpet.engine.lease import new_holder
+from limpet.engine.reading import JournalReader
 from limpet.engine.saver import Saver
 from limpet.engine.scope import Scope, Start
 from limpet.engine.starts import with_fired
 from limpet.engine.writer import Writer
-from limpet.errors import BackendError, LimpetError
+from limpet.errors import BackendError, BackendUnavailable, LimpetError
+from limpet.journal import pages
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.progress import events_done
@@ -120,6 +122,8 @@ class Recording(Framing):
         """How many records there were before this process adds any."""
         self.settled = events_done(history)
         """Of how many calls they hold the outcome."""
+        self._close_pages_at = pages.PAGED_FROM
+        """At that record it is looked which of them need not stay in memory."""
 
     def next_order(self) -> int:
         order = self.history.next_order
@@ -158,6 +162,8 @@ class Recording(Framing):
                 before = self._before(scope, with_fired(scope, inside))
             address, _, began, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = len(self.history.journal) + 1 if before is None else before.next_seq
+            if seq > self._close_pages_at:
+                self._close_pages(seq)
             is_settled = status is _COMPLETED or status is _FAILED
             is_in_order = is_settled and (details is None or not details.at_once)
             if order is not None and order.next > 0 and (is_in_order or status is _CANCELLED):
@@ -196,6 +202,24 @@ class Recording(Framing):
             except LimpetError as refusal:
                 self.refuse_writes(refusal)
                 raise
+
+    def _close_pages(self, position: int) -> None:
+        """Let completed events that the store has be read from there, rather than stay in memory."""
+        self._close_pages_at = position + pages.SIZE
+        with suppress(BackendUnavailable):
+            header = self.writer.backend.find_state(self.state_id)
+            if header is not None and header.damage is None:
+                self.history.read_in_pages(self.read_page)
+                self.history.close_pages(min(header.position, position - pages.KEPT))
+
+    def read_page(self, page: pages.Page) -> Sequence[Record]:
+        """Records that were left out of memory. Where they cannot be read, the run is stopped: it could not go on as it
+        had begun."""
+        try:
+            return JournalReader(self.writer.backend, self.stored, self.header).page(page)
+        except LimpetError as error:
+            self.refuse_writes(error)
+            raise
 
     def _save_outcome(
         self, saver: Saver, recorded: Recorded, bodies: list[bytes], update: StateUpdate | None

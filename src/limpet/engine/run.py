@@ -27,12 +27,13 @@ from limpet.engine.limits import Limits
 from limpet.engine.live import LiveState
 from limpet.engine.opening import acquire, is_rolled_back, without_stop
 from limpet.engine.perform import perform_call
-from limpet.engine.reading import decoded, read_history, require_end
+from limpet.engine.reading import decoded, read_history, read_long_history, require_end
 from limpet.engine.retry_levels import RetryLevels
 from limpet.engine.state import ExecutionState
 from limpet.engine.stoppable import stoppable
 from limpet.engine.writer import Writer
 from limpet.errors import DriftWarning, RolledBack, StateCorrupted, StateMismatch, UnknownState
+from limpet.journal import pages
 from limpet.journal.address import is_top_level, parse
 from limpet.journal.history import History
 from limpet.journal.new_timeline import NewTimeline
@@ -190,7 +191,7 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
     live.begin_writing(grant.lease, grant.held_until)
     try:
         if not is_new:
-            live.replace_history(*read_history(grant.header, await writer.read(run.state_id), run.stored))
+            live.replace_history(*await _read(live, grant.header))
             _require_same_run(run, live.history.first_event(), first)
             if run.new_timeline is not None:
                 await _begin_timeline(live, run.new_timeline)
@@ -205,6 +206,16 @@ async def _live(writer: Writer, run: Run, claim: Claim, grant: Grant, first: Eve
         raise
     ExecutionState.around(live)
     return live
+
+
+async def _read(live: LiveState, header: StateHeader) -> tuple[History, int]:
+    """The history of a state that this run holds, and the link that the next record follows."""
+    writer = live.writer
+    if header.timeline or header.position < pages.PAGED_FROM:
+        return read_history(header, await writer.read(header.state_id), live.stored)
+    if writer.backend.commit_waits:
+        return await asyncio.to_thread(read_long_history, header, writer.backend, live.stored, live.read_page)
+    return read_long_history(header, writer.backend, live.stored, live.read_page)
 
 
 def _mark_running(live: LiveState, retry: RetryLevels) -> None:

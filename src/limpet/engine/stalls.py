@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from limpet.engine.live_outcomes import LiveOutcomes
 from limpet.engine.quiet import can_only_wait
 from limpet.engine.turns import IN_ORDER, Given, Turn
+from limpet.journal.order import outcome_in
 from limpet.model import EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ PATIENCE_S = 1.0
 """How long the next recorded outcome is waited for where code awaits something of which nothing is known."""
 
 _CANCELLED = ExecutionStatus.CANCELLED
+
+
+def is_cancelled(turn: Turn) -> bool:
+    """Whether it is recorded that the code cancelled the call."""
+    return turn.record is not None and turn.record.status is _CANCELLED
 
 
 class Stalls(LiveOutcomes):
@@ -45,7 +51,7 @@ class Stalls(LiveOutcomes):
     def _begin_deferred(self, given: Given) -> None:
         raise NotImplementedError
 
-    def _let_go(self, turn: Turn, record: EventRecord, given: Given = IN_ORDER) -> None:
+    def _let_go(self, turn: Turn, given: Given = IN_ORDER) -> None:
         raise NotImplementedError
 
     def drop(self, turn: Turn) -> None:
@@ -94,11 +100,11 @@ class Stalls(LiveOutcomes):
         """
         assert self._entries is not None
         for entry in self._entries[self._at : until]:
-            if type(entry) is int:
+            if not (seq := outcome_in(entry)):
                 if self._is_of_agent:
                     return "a timer that fires"
                 continue
-            record = cast(EventRecord, entry)
+            record = cast(EventRecord, self._scope.live.history.journal[seq - 1] if type(entry) is int else entry)
             if record.status is not _CANCELLED or record.seq not in self.parked:
                 return repr(record.address)
         return None
@@ -127,24 +133,23 @@ class Stalls(LiveOutcomes):
         """Give the earliest of the recorded outcomes that are asked for; a cancellation only where that is all."""
         entries = self._entries
         assert entries is not None
-        asked = sorted(self._places[seq] for seq in self.parked)
-        records = [(at, cast(EventRecord, entries[at])) for at in asked]
-        for at, record in records:
-            is_stale = record.status is _CANCELLED and not self.parked[record.seq].is_wished
-            if is_stale and any(other.status is not _CANCELLED for _, other in records):
+        asked = sorted((self._places[seq], seq, turn) for seq, turn in self.parked.items())
+        for at, seq, turn in asked:
+            is_stale = is_cancelled(turn) and not turn.is_wished
+            if is_stale and any(not is_cancelled(other) for _, _, other in asked):
                 continue
             missed = self._missed(at)
-            turn = self.parked.pop(record.seq)
+            del self.parked[seq]
             for each in entries[self._at : at]:
-                if type(each) is EventRecord:
-                    self._pass_over(each.seq)
+                if passed := outcome_in(each):
+                    self._pass_over(passed)
             drift = None if missed is None else f"{missed} was recorded before it, and is not called"
             self._at = at
             self._step()
             if is_stale:
                 turn.give()
             else:
-                self._let_go(turn, record, Given(drift))
+                self._let_go(turn, Given(drift))
             return self._has_given()
         return False
 

@@ -24,6 +24,7 @@ from limpet.errors import StateCorrupted
 from limpet.journal.address import is_top_level
 from limpet.journal.executions import Executions
 from limpet.journal.lifecycle import event_may_become
+from limpet.journal.pages import Page, PagedIndex, PagedJournal, ReadPage
 from limpet.journal.storage_changes import StorageChanges
 from limpet.journal.timeline import Sieve, TimelineIndex, Verdict, first_lost, intact, require_whole
 from limpet.model import (
@@ -61,6 +62,7 @@ class History:
         "changes",
         "cut_parts",
         "executions",
+        "index",
         "journal",
         "latest",
         "next_order",
@@ -85,13 +87,15 @@ class History:
         if timeline > 1:
             records = iter(records)
             self._skip(records, timeline - 1)
-        self._extend(records)
+        self.extend(records)
 
     def _forget(self) -> None:
         self.records: list[Record] = []
         """The records of the timeline."""
-        self.latest: dict[str, EventRecord] = {}
-        """The newest record of each address."""
+        self.index: dict[str, EventRecord | Page] = {}
+        """The newest record of each address, or the page on which it stands where that is closed."""
+        self.latest = cast("Mapping[str, EventRecord]", self.index)
+        """The newest record of each address. Asking for one on a closed page reads the store."""
         self.started: set[str] = set()
         """The addresses whose start has a record of its own: something is recorded inside them."""
         self.open: set[str] = set()
@@ -111,6 +115,25 @@ class History:
     @property
     def position(self) -> int:
         return len(self.journal)
+
+    def read_in_pages(self, read_page: ReadPage) -> None:
+        """From now on completed events may be left out of memory, unless the journal has more than one timeline."""
+        if self.records is self.journal and type(self.journal) is list:
+            self.journal = PagedJournal(self.journal, self.index, read_page)
+            self.records = cast("list[Record]", self.journal)
+            self.latest = PagedIndex(self.index)
+
+    def close_pages(self, until: int) -> None:
+        """Leave out of memory what the store has for certain, up to that record."""
+        if type(self.journal) is PagedJournal:
+            self.journal.close_pages(until)
+
+    def _keep_all(self) -> None:
+        """Have all records in memory again: timelines do not go together with pages."""
+        if type(self.journal) is PagedJournal:
+            self.journal = self.journal.put_back()
+            self.records = cast("list[Record]", self.journal)
+            self.latest = cast("Mapping[str, EventRecord]", self.index)
 
     def on(self, parts: Sequence[Part]) -> History:
         """The same journal, read on the timeline that is made of these parts."""
@@ -155,12 +178,16 @@ class History:
                 next_order = max(next_order, record.order + 1)
         self.next_order = next_order
 
-    def _extend(self, records: Iterable[Record | DamagedRecord]) -> None:
-        """Take up many records. Most are first outcomes, which need no more than to be put into their places.
+    def read_closed(self, records: Iterable[Record | DamagedRecord], last: int, kept: bytes | None) -> None:
+        """Take up the records that the store has up to that number, and let as few of them as possible be in memory."""
+        self.extend(records, cast("PagedJournal", self.journal).next_page(last, kept))
+
+    def extend(self, records: Iterable[Record | DamagedRecord], page: Page | None = None) -> None:
+        """Take up many records. Most are first outcomes, for which their places, or their page, are all that is needed.
 
         Statuses are told by identity: hashing a member of an enum costs more than all the rest.
         """
-        latest, to_retry, take = self.latest, self.to_retry, self.journal.append
+        latest, to_retry, take = self.index, self.to_retry, self.journal.append
         position, next_order = len(self.journal), self.next_order
         belong = None if self.records is self.journal else self.records.append
         for record in records:
@@ -172,18 +199,18 @@ class History:
                 and record.address not in latest
                 and not to_retry
             ):
-                latest[record.address] = record
+                latest[record.address] = page or record
                 order = position - record.behind
                 if order >= next_order:
                     next_order = order + 1
-                take(record)
+                take(cast("EventRecord", page or record))
                 if belong is not None:
                     belong(record)
             else:
                 self.next_order = next_order
                 self.add(record)
                 next_order = self.next_order
-                latest, to_retry = self.latest, self.to_retry
+                latest, to_retry = self.index, self.to_retry
                 belong = None if self.records is self.journal else self.records.append
         self.next_order = next_order
 
@@ -206,6 +233,7 @@ class History:
             raise StateCorrupted(self.state_id, record.seq, record.why)
         if type(record) is TimelineRecord:
             require_whole(self.state_id, record)
+            self._keep_all()
             self.journal.append(record)
             self.timelines.add(record)
             self._read(record.parts)
@@ -226,7 +254,7 @@ class History:
                 raise StateCorrupted(self.state_id, record.seq, f"record {position} was to come here")
             if type(record) is not EventRecord:
                 continue
-            before = self.latest.get(record.address)
+            before = self.index.get(record.address)
             was = became.get(record.address, before.status if before is not None else None)
             self._require_follows(was, record)
             became[record.address] = record.status
@@ -241,6 +269,7 @@ class History:
 
     def _pass_over(self, record: DroppedRecord) -> None:
         """Take up what belongs to no timeline: from here on the records of this one are not all of the journal."""
+        self._keep_all()
         if self.records is self.journal:
             self.records = cast("list[Record]", self.journal.copy())
         self.journal.append(record)
@@ -280,12 +309,12 @@ class History:
         self._forget()
         self.cut_parts = [part for part in parts if part.below]
         sieve = Sieve(parts)
-        latest, to_retry, take = self.latest, self.to_retry, self.records.append
+        latest, to_retry, take = self.index, self.to_retry, self.records.append
         failed: dict[str, EventRecord] = {}
         for part in parts:
             below = part.below or sys.maxsize
             for record in itertools.islice(self.journal, part.first - 1, part.last):
-                # As in ``_extend``, most are first outcomes, and nothing is cut in two.
+                # As in ``extend``, most are first outcomes, and nothing is cut in two.
                 if (
                     type(record) is EventRecord
                     and record.status is _COMPLETED
@@ -322,12 +351,12 @@ class History:
 
     def _add_event(self, record: EventRecord) -> None:
         address, status = record.address, record.status
-        before = self.latest.get(address)
+        before = self.index.get(address)
         was = before.status if before is not None else None
         is_usual = was is None and status is _COMPLETED
         if not is_usual:
             self._require_follows(was, record)
-        self.latest[address] = record
+        self.index[address] = record
         if self.open and (status is _COMPLETED or status is _FAILED):
             self.open.discard(address)
         order = record.seq - record.behind
@@ -356,15 +385,15 @@ class History:
         to_look_at, seen = [address], {address}
         while to_look_at:
             failed = to_look_at.pop()
-            record = entered_again.get(failed) or self.latest.get(failed)
-            if record is not None and (record.status is _FAILED or record.status is _CANCELLED):
+            record = entered_again.get(failed) or self.index.get(failed)
+            if type(record) is EventRecord and (record.status is _FAILED or record.status is _CANCELLED):
                 self.to_retry.add(failed)
                 to_look_at += (cause for cause in record.causes if cause not in seen)
                 seen.update(record.causes)
 
     def retry_caught(self) -> None:
         """Mark every failed event, so that those are retried as well whose failure was caught."""
-        self.to_retry.update(address for address, record in self.latest.items() if record.status is _FAILED)
+        self.to_retry.update(address for address, record in self.index.items() if record.status is _FAILED)
 
     def events(self) -> Iterator[EventRecord]:
         """The records of events, in order."""

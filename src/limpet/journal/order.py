@@ -7,15 +7,18 @@ whatever task, of those that the code cancelled, and of its timers that fired.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import cast
 
 from limpet.journal.address import SEPARATOR
 from limpet.journal.history import History
+from limpet.journal.pages import PagedJournal
 from limpet.journal.timeline import Sieve, Verdict
 from limpet.model import EventRecord, EventType, ExecutionStatus, Record, Settled, TimerRecord
 from limpet.model.words import WaitType
 
 Entry = EventRecord | int
-"""What the code was given: the outcome of a call, or the firing of the timer with that number."""
+"""What the code was given: the outcome of a call, or the firing of the timer with that number. In a journal that is
+read in pages, a result that has nothing more to say is the number of its record, made negative."""
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
@@ -31,7 +34,7 @@ class RecordedOrder:
         self._records: list[Record] = []
         self._sorted = 0
         """So many of the records are sorted."""
-        self._inside: dict[str, list[Record]] = {}
+        self._inside: dict[str, list[Record | int]] = {}
         self._enclosing: dict[str, str] = {}
         """By the scope of a call: the path of the call that encloses it."""
         self._cuts: dict[str, dict[int, int]] = {}
@@ -50,7 +53,9 @@ class RecordedOrder:
         entries: list[Entry] = []
         is_behind_retried = has_just_fired = False
         for record in self._inside.get(path, ()):
-            if type(record) is TimerRecord:
+            if type(record) is int:
+                entries.append(record)
+            elif type(record) is TimerRecord:
                 if not is_behind_retried:
                     entries += record.numbers
                 has_just_fired = not is_behind_retried
@@ -76,7 +81,9 @@ class RecordedOrder:
         self._sort()
         latest = self.history.latest
         for record in self._inside.get(path, ()):
-            if type(record) is EventRecord and latest.get(record.address) is record:
+            if type(record) is int:
+                yield cast("EventRecord", self._records[-record - 1])
+            elif type(record) is EventRecord and latest.get(record.address) is record:
                 yield record
 
     def _sort(self) -> None:
@@ -85,7 +92,7 @@ class RecordedOrder:
             self._records, self._sorted = records, 0
             self._inside, self._enclosing = {}, {}
             self._cuts = self._found_cuts() if self.history.cut_parts else {}
-        inside, enclosing = self._inside, self._enclosing
+        inside, enclosing, is_paged = self._inside, self._enclosing, type(records) is PagedJournal
         for number in range(self._sorted, len(records)):
             record = records[number]
             if type(record) is EventRecord:
@@ -97,9 +104,8 @@ class RecordedOrder:
                         path = enclosing[scope] = self._path_of(scope)
                     there = inside.get(path)
                     if there is None:
-                        inside[path] = [record]
-                    else:
-                        there.append(record)
+                        there = inside[path] = []
+                    there.append(-record.seq if is_paged and is_plain_result(record) else record)
             elif type(record) is TimerRecord:
                 inside.setdefault(record.path, []).append(record)
         self._sorted = len(records)
@@ -126,6 +132,16 @@ class RecordedOrder:
             if record.status in (_COMPLETED, _FAILED, _CANCELLED):
                 found.setdefault(self._path_of(_scope_of(record.address), addresses), {}).setdefault(last, record.seq)
         return found
+
+
+def is_plain_result(record: EventRecord) -> bool:
+    """Whether a record says no more about its place in the order than its number does."""
+    return record.status is _COMPLETED and record.details is None
+
+
+def outcome_in(entry: Entry) -> int:
+    """The number of the outcome; 0 of a timer."""
+    return max(-entry, 0) if type(entry) is int else cast("EventRecord", entry).seq
 
 
 def _scope_of(address: str) -> str:
@@ -160,23 +176,23 @@ def _place_of(seq: int, entries: list[Entry]) -> int:
     """Where the outcome with that number stands. Where it no longer counts: before what came next in its own place."""
     following: int | None = None
     for at, each in enumerate(entries):
-        if type(each) is EventRecord:
-            if each.seq == seq:
+        if number := outcome_in(each):
+            if number == seq:
                 return at
-            if following is None and each.seq > seq and not _given_before(each):
+            if following is None and number > seq and not (type(each) is EventRecord and _given_before(each)):
                 following = at
     return len(entries) if following is None else following
 
 
 def _fired_last(entries: list[Entry]) -> list[Entry]:
     """The entries without timers that fired again later, when the code went on from a failure before them."""
-    numbers = [each for each in entries if type(each) is int]
+    numbers = [each for each in entries if type(each) is int and each > 0]
     if len(numbers) == len(set(numbers)):
         return entries
     fired: set[int] = set()
     kept: list[Entry] = []
     for each in reversed(entries):
-        if type(each) is int:
+        if type(each) is int and each > 0:
             if each in fired:
                 continue
             fired.add(each)
