@@ -24,7 +24,7 @@ from limpet import (
     Secret,
     SecretNeeded,
     SQLiteStateBackend,
-    ValueNotStorable,
+    UsageError,
     agent,
     llm,
     register_type,
@@ -32,8 +32,8 @@ from limpet import (
 )
 from limpet.cli.main import commands
 from limpet.codec import values
-from limpet.codec.marks import is_marked
-from limpet.codec.secrets import scrubbed, secret_parameters, texts_of
+from limpet.codec.secret_annotations import hiding_of_type, secret_parameters
+from limpet.codec.secrets import scrubbed, texts_of
 
 KEY = "sk-kelp-0123456789"
 PIN = 4711_0815_2342_1729
@@ -80,9 +80,6 @@ class Vault:
 class Written:
     place: str
     code: Annotated[str, Secret]
-
-
-register_type(Written, encode=lambda value: [value.place, value.code], decode=lambda parts: Written(*parts))
 
 
 def stored_bytes(folder: Path) -> bytes:
@@ -281,9 +278,11 @@ def test_a_large_value_with_a_secret_is_an_artifact_without_it(client: Limpet) -
     assert {MissingSecret("Login.password")} == {login.password for login in state.storage.get("logins")}
 
 
-def test_a_type_whose_own_encode_would_write_the_secret_is_refused() -> None:
-    with pytest.raises(ValueNotStorable, match="marked to be left out"):
-        values.encode(Written("here", KEY))
+def test_a_type_whose_own_encode_would_write_the_secret_is_refused_when_it_is_registered() -> None:
+    with pytest.raises(UsageError, match=r"'code' is secret, and it cannot be told where"):
+        register_type(Written, encode=lambda value: [value.place, value.code], decode=lambda parts: Written(*parts))
+    with pytest.raises(UsageError, match=r"'code' is secret, and it cannot be told where"):
+        register_type(Written, adapter="pickle")
 
 
 @dataclass
@@ -336,7 +335,7 @@ def test_marks_are_found_wherever_they_stand_in_an_annotation() -> None:
         return ""
 
     assert {"a", "b", "c", "e", "rest"} == secret_parameters(function)
-    assert not is_marked(str, Secret)
+    assert not hiding_of_type(str)
 
 
 def test_all_of_a_marked_rest_of_arguments_is_hidden(client: Limpet) -> None:

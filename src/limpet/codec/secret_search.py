@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, cast
 
-from limpet.codec.secrets import kind_of_secret, secret_fields, texts_of
+from limpet.codec.kinds import NotStorable
+from limpet.codec.secret_annotations import Hiding, hidden_fields
+from limpet.codec.secrets import kind_of_secret, texts_of
 
 
 def secrets_in(value: object) -> set[str]:
@@ -24,8 +27,7 @@ def secrets_in(value: object) -> set[str]:
         if _is_secret(cls):
             found |= texts_of(one)
         else:
-            for name in _marked(cls):
-                found |= texts_of(getattr(one, name, None))
+            found |= _marked_texts(one)
             to_look_at += _parts(one)
     return found
 
@@ -40,8 +42,7 @@ def secrets_of_error(error: BaseException) -> set[str]:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        for name in _marked(type(one)):
-            found |= texts_of(getattr(one, name, None))
+        found |= _marked_texts(one) | _marked_arguments(one)
         to_look_at += [one.__cause__, one.__context__]
         if isinstance(one, BaseExceptionGroup):
             to_look_at += cast("BaseExceptionGroup[BaseException]", one).exceptions
@@ -53,9 +54,33 @@ def _is_secret(cls: type) -> bool:
     return kind_of_secret(cls) is not None
 
 
+def _marked_texts(value: object) -> set[str]:
+    """The texts in the marked fields of an instance."""
+    hidden = _hidden(type(value))
+    if hidden is None:
+        return texts_of([*getattr(value, "args", ()), *getattr(value, "__dict__", {}).values()])
+    return set[str]().union(*(hiding.texts(getattr(value, name, None)) for name, hiding in hidden.items()))
+
+
+def _marked_arguments(error: BaseException) -> set[str]:
+    """The texts in the arguments of an exception that its initialiser says are secret, wherever it keeps them."""
+    hidden = _hidden(type(error))
+    if not hidden or not error.args:
+        return set()
+    try:
+        given = inspect.signature(type(error)).bind_partial(*error.args).arguments
+    except (TypeError, ValueError):
+        return set()
+    return set[str]().union(*(hiding.texts(given.get(name)) for name, hiding in hidden.items()))
+
+
 @cache
-def _marked(cls: type) -> frozenset[str]:
-    return secret_fields(cls)
+def _hidden(cls: type) -> dict[str, Hiding] | None:
+    """What is hidden of the fields of a class; None where that cannot be told."""
+    try:
+        return hidden_fields(cls)
+    except NotStorable:
+        return None
 
 
 def _parts(value: Any) -> Iterator[object]:

@@ -49,6 +49,8 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
         report.compare_failure(call.address, call.actor, record, failure_of(error, live.secrets))
         raise
     call.execution_time = live.clock.elapsed() - began
+    if call.actor.is_kept_apart:
+        live.secrets |= call.actor.secrets_in_result(result)
     given = call.actor.input_of(call.inputs, call.kwargs) if has_other_input else NOTHING
-    report.compare_result(call.address, call.actor, record, result, given)
+    report.compare_result(call.address, call.actor, record, call.actor.hide_result(result), given)
     return result
