@@ -152,22 +152,31 @@ def hints_of(function: Callable[..., Any], local: Mapping[str, object] | None = 
 
     ``local``: names that are known only where it was declared; see ``names_around``.
     """
-    chain = [each for each in wrapped_in(function) if isinstance(each, FunctionType)]
-    spaces: list[Mapping[str, object]] = [] if local is None else [local]
-    for each in chain:
-        cells = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
-        spaces += [_filled(cells), _type_parameters(each), each.__globals__]
-    space = Space(tuple(dict.fromkeys(str(each.__globals__.get("__name__")) for each in chain)), *spaces)
+    space = space_of(function, local)
     hints: dict[str, list[Hint]] = {}
-    for annotations in (_of_signature(function), *map(_annotations, chain)):
+    for annotations in (_of_signature(function), *map(_annotations, _functions_in(function))):
         for name, hint in annotations.items():
             hints.setdefault(name, []).append(Hint(hint, space))
     return hints
 
 
+def space_of(function: Any, local: Mapping[str, object] | None = None) -> Space:
+    """The names that the annotations of a function, and of all that it wraps, can use."""
+    chain = _functions_in(function)
+    spaces: list[Mapping[str, object]] = [] if local is None else [local]
+    for each in chain:
+        cells = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
+        spaces += [_filled(cells), _type_parameters(each), each.__globals__]
+    return Space(tuple(dict.fromkeys(str(each.__globals__.get("__name__")) for each in chain)), *spaces)
+
+
+def _functions_in(function: Any) -> list[FunctionType]:
+    return [each for each in wrapped_in(function) if isinstance(each, FunctionType)]
+
+
 def names_around(function: Any) -> dict[str, object]:
     """The local names that annotations of a function use, where it is declared. To be called while it is."""
-    chain = [each for each in wrapped_in(function) if isinstance(each, FunctionType)]
+    chain = _functions_in(function)
     if not any("." in each.__qualname__ for each in chain):
         return {}
     hints = (hint for each in chain for hint in _annotations(each).values() if not isinstance(hint, type))
@@ -224,7 +233,7 @@ def hints_of_class(cls: type) -> dict[str, list[Hint]]:
 
 def is_typed_dict(cls: type) -> bool:
     """Whether a class is a TypedDict, of ``typing`` or of ``typing_extensions``."""
-    return cls.__bases__ == (dict,) and "__total__" in vars(cls)
+    return dict in cls.__bases__ and "__total__" in vars(cls)
 
 
 def _space_of(cls: type, bound: Mapping[object, object] | None) -> Space:

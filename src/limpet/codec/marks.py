@@ -67,6 +67,9 @@ def _walk(hint: Any, space: Space, inside: bool, seen: list[object]) -> Iterator
         yield from _generic(hint, origin, space, inside, seen)
     elif isinstance(hint, type):
         yield Part(cast("type[Any]", hint), inside)
+        # A generic model of pydantic is a class of its own, and may be given an instance of the one without parameters.
+        for each in (vars(hint).get("__pydantic_generic_metadata__") or {}).get("args", ()):
+            yield from _walk(each, space, True, seen)
     else:
         yield Part(hint, inside)
         for each in _behind(hint, space):
@@ -116,7 +119,8 @@ def _space_of(reference: ForwardRef, space: Space) -> Space:
     if module is None:
         return space
     name = module if isinstance(module, str) else module.__name__
-    return Space((name, *space.modules), vars(sys.modules[name]) if name in sys.modules else {}, space.names)
+    names = vars(sys.modules[name]) if name in sys.modules else {}
+    return Space((name, *space.modules), names, space.names, bound=space.bound)
 
 
 def _metadata(hint: object) -> tuple[object, ...]:

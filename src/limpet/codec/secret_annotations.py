@@ -41,6 +41,8 @@ class Hiding(msgspec.Struct, frozen=True):
 
     def hide(self, value: Any, name: str) -> Any:
         """The value as it is written: with notes in place of its secrets. ``name`` says what it is the value of."""
+        if not self:
+            return value
         try:
             return self._hide(value, name)
         except RecursionError:
@@ -63,6 +65,8 @@ class Hiding(msgspec.Struct, frozen=True):
 
     def texts(self, value: Any) -> set[str]:
         """The texts of what is hidden of a value."""
+        if not self:
+            return set()
         found: set[str] = set()
         seen: set[int] = set()
         to_look_at = [value]
@@ -110,9 +114,9 @@ def hidings_of(function: Callable[..., Any], local: Mapping[str, object] | None 
     return Hidings(found, found.pop("return", None), is_final)
 
 
-def hiding_of_type(wanted: object) -> Hiding:
+def hiding_of_type(wanted: object, space: Space | None = None) -> Hiding:
     """What is hidden of a value of a type. Raises NotUnderstood."""
-    return hiding_of([Hint(wanted, Space(()))], into_classes=True)
+    return hiding_of([Hint(wanted, space or Space(()))], into_classes=True)
 
 
 def hiding_of(

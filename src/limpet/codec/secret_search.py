@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from limpet.codec.kinds import NotStorable
 from limpet.codec.secret_annotations import Hiding, hidden_fields
 from limpet.codec.secrets import kind_of_secret, texts_of
+from limpet.codec.user_types.families import family_of
+
+
+_MOST_PARTS: Final = 1000
+
+
+def secrets_at_hand(value: object) -> set[str]:
+    """As ``secrets_in``, for a value that could not be stored, in which a great deal may be reached."""
+    return _found(value, _MOST_PARTS, lambda cls: family_of(cls) is not None)
 
 
 def secrets_in(value: object) -> set[str]:
     """The texts of all secrets in a value: those of secret types, and what stands in marked fields."""
+    return _found(value, sys.maxsize, lambda _: True)
+
+
+def _found(value: object, most: int, is_looked_into: Callable[[type], bool]) -> set[str]:
     found: set[str] = set()
     seen: set[int] = set()
     to_look_at: list[object] = [value]
-    while to_look_at:
+    while to_look_at and len(seen) < most:
         one = to_look_at.pop()
         if id(one) in seen or isinstance(one, (str, bytes, int, float, type)):
             continue
@@ -28,7 +42,7 @@ def secrets_in(value: object) -> set[str]:
             found |= texts_of(one)
         else:
             found |= _marked_texts(one)
-            to_look_at += _parts(one)
+            to_look_at += _parts(one, is_looked_into(cls))
     return found
 
 
@@ -83,12 +97,14 @@ def _hidden(cls: type) -> dict[str, Hiding] | None:
         return None
 
 
-def _parts(value: Any) -> Iterator[object]:
+def _parts(value: Any, is_looked_into: bool) -> Iterator[object]:
     cls = cast("type[object]", type(value))
     if issubclass(cls, Mapping):
         yield from (*value, *value.values())
     elif issubclass(cls, (list, tuple, set, frozenset, deque)):
         yield from value
+    if not is_looked_into:
+        return
     slots = (name for base in cls.__mro__ for name in _slots(base))
     yield from (getattr(value, name, None) for name in slots)
     yield from getattr(value, "__dict__", {}).values()

@@ -6,6 +6,7 @@ as ``Annotated[str, Secret]`` (see ``secret_annotations.py``).
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -24,8 +25,9 @@ MARK: Final = b"limpet:secret"
 MASK: Final = "**********"
 
 _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset, deque)
+_ESCAPED: Final = re.compile(r"""['"\\\x00-\x1f\x7f-\U0010ffff]+""")
 _LONG: Final = 8
-"""Keys of so many characters may be secrets."""
+"""Keys and pieces of so many characters may be secrets."""
 
 _MOST_PARTS: Final = 10_000
 """So many parts of a secret are looked at: it may be an object from which the whole program can be reached."""
@@ -120,7 +122,7 @@ def texts_of(secret: object) -> set[str]:
         elif isinstance(one, (bytes, bytearray, memoryview)):
             found |= _texts_of_bytes(bytes(cast("bytes", one)))
         elif isinstance(one, str):
-            found |= {str.__str__(one), str.__repr__(one)[1:-1]}
+            found |= {str.__str__(one), str.__repr__(one)[1:-1], *_unescaped(one)}
         elif one is not None and not isinstance(one, (bool, type, MissingSecret)) and id(one) not in seen:
             seen[id(one)] = one
             to_look_at += _inside(one)
@@ -132,7 +134,13 @@ def texts_of(secret: object) -> set[str]:
 def _texts_of_bytes(plain: bytes) -> set[str]:
     """``surrogateescape`` is how bytes that are no text are found among bytes again; see ``masked``."""
     forms = {plain.decode("utf-8", way) for way in ("backslashreplace", "surrogateescape")}
-    return {repr(plain)[2:-1], *forms}
+    return {repr(plain)[2:-1], *forms, *_unescaped(plain.decode("latin-1"))}
+
+
+def _unescaped(text: str) -> list[str]:
+    """The long pieces of a text that look the same however often it was escaped: in a repr of a repr, or as JSON."""
+    pieces = _ESCAPED.split(text)
+    return [piece for piece in pieces if len(piece) >= _LONG] if len(pieces) > 1 else []
 
 
 def _inside(value: Any) -> list[object]:

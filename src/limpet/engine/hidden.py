@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from limpet.codec.annotations import NotUnderstood
-from limpet.codec.secret_annotations import NOTHING, Hiding, Hidings, hiding_of_type, hidings_of
-from limpet.codec.secrets import MissingSecret
+from limpet.codec.annotations import NotUnderstood, space_of
+from limpet.codec.secret_annotations import NOTHING, WHOLE, Hiding, Hidings, hiding_of_type, hidings_of
 from limpet.engine.signatures import positional_names
 from limpet.errors import UsageError
 
@@ -56,28 +55,39 @@ def places_of(function: Callable[..., Any]) -> Places:
 def hidden_arguments(
     actor: str, hidden: Mapping[str, Hiding], places: Places, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as they are recorded. One that fits no parameter may be a secret in a wrong place."""
-
-    def hide(parameter: str, said: str, value: Any) -> Any:
-        if not parameter:
-            return MissingSecret(f"{actor}({said})")
-        hiding = hidden.get(parameter)
-        return value if hiding is None else hiding.hide(value, f"{actor}({said})")
-
-    placed = ((places.name_at(number), value) for number, value in enumerate(args))
-    return (
-        tuple(hide(name, name or "an argument too many", value) for name, value in placed),
-        {name: hide(places.named_as(name), name, value) for name, value in kwargs.items()},
+    """Arguments as they are recorded."""
+    placed = tuple(
+        _hiding_at(hidden, places, number).hide(value, f"{actor}({places.name_at(number)})")
+        for number, value in enumerate(args)
     )
+    return placed, {
+        name: _hiding_as(hidden, places, name).hide(value, f"{actor}({name})") for name, value in kwargs.items()
+    }
 
 
 def texts_of_arguments(
     hidden: Mapping[str, Hiding], places: Places, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> set[str]:
     """The texts of what is hidden of arguments."""
-    given = [(places.name_at(number), value) for number, value in enumerate(args)]
-    given += [(places.named_as(name), value) for name, value in kwargs.items()]
-    return set[str]().union(*(hidden[name].texts(value) for name, value in given if name in hidden))
+    if not hidden:
+        return set()
+    given = [_hiding_at(hidden, places, number).texts(value) for number, value in enumerate(args)]
+    return set[str]().union(*given, *(_hiding_as(hidden, places, name).texts(value) for name, value in kwargs.items()))
+
+
+def _hiding_at(hidden: Mapping[str, Hiding], places: Places, number: int) -> Hiding:
+    parameter = places.name_at(number)
+    # What fits no parameter may be a secret in a wrong place.
+    return hidden.get(parameter, NOTHING) if parameter else WHOLE
+
+
+def _hiding_as(hidden: Mapping[str, Hiding], places: Places, name: str) -> Hiding:
+    parameter = places.named_as(name)
+    if not parameter:
+        return WHOLE
+    hiding = hidden.get(parameter, NOTHING)
+    # The keys of ``**options: Unpack[Options]`` are names here.
+    return WHOLE if parameter == places.rest_named and name in hiding.keys else hiding
 
 
 def hidden_of(actor: str, function: Callable[..., Any], local: Mapping[str, object]) -> Hidings:
@@ -97,9 +107,10 @@ def hidden_of_handler(
     """What is hidden of the calls of an actor of the explicit form. Raises UsageError likewise."""
     found = hidden_of(actor, handler, local)
     first, *_ = *positional_names(handler), ""
+    space = space_of(handler, local)
     try:
-        input_ = found.parameters.get(first, NOTHING) | hiding_of_type(input_model)
-        result = (found.result or NOTHING) | hiding_of_type(output_model)
+        input_ = found.parameters.get(first, NOTHING) | hiding_of_type(input_model, space)
+        result = (found.result or NOTHING) | hiding_of_type(output_model, space)
     except NotUnderstood as error:
         raise _refusal(actor, error) from error
     return Hidings({"input": input_} if input_ else {}, result or None, found.is_final)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.artifacts.stored_values import Encoded, Pending, has_secret
 from limpet.backends.contract import StateUpdate
 from limpet.codec import values
+from limpet.codec.secret_search import secrets_at_hand
 from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.allowed import require_allowed
 from limpet.engine.attempts import cut_off, inside_of_attempt, is_of_handler, take_up, try_again
@@ -23,7 +24,7 @@ from limpet.engine.drift import check_ended, check_given, check_going_on, check_
 from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import causes_of, failure_of, keep_traceback, mark_failed, recorded_error
+from limpet.engine.failures import causes_of, failure_in, keep_traceback, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
@@ -250,6 +251,8 @@ async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
     encoded = live.stored.encode_small(given) if live.records_inputs else live.stored.canonical(given)
     if encoded is None:
         encoded, pending = await live.stored.encode_input(given, is_lenient=True)
+        if not pending:
+            live.secrets |= secrets_at_hand(given)  # It may have a part that cannot be stored, and is noted by its type.
     if has_secret(encoded, pending):
         live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
     return encoded, pending
@@ -450,7 +453,7 @@ async def _settle_failure(
     live = scope.live
     live.has_failed = True
     call.execution_time = duration_s
-    failure = failure_of(error, live.secrets)
+    failure = failure_in(live, error)
     causes = causes_of(error, child.failed or [])
     mark_failed(scope, call.address, error)
     keep_traceback(error, failure)
