@@ -80,8 +80,14 @@ WRAPPERS = {
 }
 
 METHODS = {
-    "a method": ("@tool\n    async def form_{i}(self, x: {A}, mode): return work({i}, mode)", "{n}().form_{i}({v}, mode)"),
-    "a static method": ("@staticmethod\n    @tool\n    async def form_{i}(x: {A}, mode): return work({i}, mode)", "{n}.form_{i}({v}, mode)"),
+    "a method": (
+        "@tool\n    async def form_{i}(self, x: {A}, mode): return work({i}, mode)",
+        "{n}().form_{i}({v}, mode)",
+    ),
+    "a static method": (
+        "@staticmethod\n    @tool\n    async def form_{i}(x: {A}, mode): return work({i}, mode)",
+        "{n}.form_{i}({v}, mode)",
+    ),
     "a handler": (
         "async def handle(self, input: {A}, context, state): return work({i}, input_mode(context))",
         "Tool(name='{n}', handler={n}().handle)({v}, mode)",
@@ -101,13 +107,17 @@ RESULTS = {
 FIELDS = {
     "a dataclass": "@dataclass\nclass {C}:\n    user: str\n    key: {A}",
     "a slotted dataclass": "@dataclass(slots=True, frozen=True)\nclass {C}:\n    user: str\n    key: {A}",
-    "an inherited field": "@dataclass\nclass {C}_:\n    user: str\n    key: {A}\n@dataclass\nclass {C}({C}_):\n    more: int = 0",
+    "an inherited field": (
+        "@dataclass\nclass {C}_:\n    user: str\n    key: {A}\n@dataclass\nclass {C}({C}_):\n    more: int = 0"
+    ),
     "a generic base": "@dataclass\nclass {C}(UserBox[{A}]):\n    more: int = 0",
     "a dataclass with its own initialiser": (
         "@dataclass(init=False)\nclass {C}:\n    user: str\n    key: object\n"
         "    def __init__(self, user, key: {A}): self.user, self.key = user, key"
     ),
-    "a registered dataclass": "@register_type(name=__name__ + '{C}', version=2)\n@dataclass\nclass {C}:\n    user: str\n    key: {A}",
+    "a registered dataclass": (
+        "@register_type(name=__name__ + '{C}', version=2)\n@dataclass\nclass {C}:\n    user: str\n    key: {A}"
+    ),
     "an attrs class": "@attrs.define\nclass {C}:\n    user: str\n    key: {A}",
     "an old attrs class": "@attr.s\nclass {C}:\n    user = attr.ib()\n    key = attr.ib(type={A})",
     "a struct": "class {C}(msgspec.Struct):\n    user: str\n    key: {A}",
@@ -141,7 +151,9 @@ DICTS = {
     "a typed dict of which nothing is required": "class {C}(TypedDict, total=False):\n    user: str\n    key: {A}",
     "a key that is not required": "class {C}(TypedDict):\n    user: str\n    key: NotRequired[{A}]",
     "a required key": "class {C}(TypedDict, total=False):\n    user: str\n    key: Required[{A}]",
-    "an inherited key": "class {C}_(TypedDict):\n    user: str\n    key: {A}\nclass {C}({C}_):\n    more: NotRequired[int]",
+    "an inherited key": (
+        "class {C}_(TypedDict):\n    user: str\n    key: {A}\nclass {C}({C}_):\n    more: NotRequired[int]"
+    ),
     "a functional typed dict": "{C} = TypedDict('{C}', {{'user': str, 'key': {A}}})",
     "another typed dict": "class {C}(typing_extensions.TypedDict):\n    user: str\n    key: {A}",
     "a generic typed dict": "class {C}(BoxDict[{A}]):\n    user: str",
@@ -304,10 +316,14 @@ class Forms:
         self._is_whole = is_whole
 
     def __iter__(self) -> Iterator[Form]:
-        for each, (place, spelling) in enumerate((p, s) for p in (*PARAMETERS, *WRAPPERS, *METHODS, *RESULTS) for s in SPELLINGS):
+        for each, (place, spelling) in enumerate(
+            (p, s) for p in (*PARAMETERS, *WRAPPERS, *METHODS, *RESULTS) for s in SPELLINGS
+        ):
             for kind in self._kinds(each):
                 yield self._called(place, f"{place}, {spelling}", spelling, kind, SPELLINGS[spelling], "{}")
-        for each, (place, wrap) in enumerate((p, w) for p in ("by place", "named rest", "a handler", "a result") for w in WRAPS):
+        for each, (place, wrap) in enumerate(
+            (p, w) for p in ("by place", "named rest", "a handler", "a result") for w in WRAPS
+        ):
             for kind in self._kinds(each):
                 hint, value = WRAPS[wrap]
                 yield self._called(place, f"{place} in {wrap}", "", kind, hint.format(SPELLINGS["annotated"]), value)
@@ -319,7 +335,9 @@ class Forms:
                 hint, value = WRAPS[wrap]
                 if family != "a cached property":
                     yield self._field(family, wrap, kind, hint.format(SPELLINGS["annotated"]), value)
-        for each, (family, wrap, spelling) in enumerate((f, w, s) for f in DICTS for w in DICT_WRAPS for s in SPELLINGS):
+        for each, (family, wrap, spelling) in enumerate(
+            (f, w, s) for f in DICTS for w in DICT_WRAPS for s in SPELLINGS
+        ):
             if self._is_whole or each % 5 == 0:
                 for kind in self._kinds(each):
                     yield self._dict(family, wrap, spelling, kind)
@@ -370,7 +388,9 @@ class Forms:
             body += f"\n@tool\nasync def form_{number}(mode, **x: {hint}): return work({number}, mode)"
             call = f"form_{number}(mode, **{given})"
         else:
-            body += f"\n@tool\nasync def form_{number}(x: {hint}, mode) -> {hint}:\n    work({number}, mode)\n    return x"
+            body += (
+                f"\n@tool\nasync def form_{number}(x: {hint}, mode) -> {hint}:\n    work({number}, mode)\n    return x"
+            )
             call = f"form_{number}({given}, mode)"
         return Form(number, f"{family} {wrap}, {spelling}", self._placed(number, spelling, kind, body, call))
 

@@ -51,7 +51,7 @@ class Space:
         self.modules = modules
         self.bound = bound or {}
         """What stands for the type variables of a generic base."""
-        self.names = ChainMap(*(cast("dict[str, object]", space) for space in spaces), vars(builtins))
+        self.names = ChainMap(*(cast("dict[str, object]", space) for space in (*spaces, vars(builtins))))
         self.misses = False
         """Whether a name could not be found, which may be there later."""
 
@@ -143,7 +143,8 @@ def wrapped_in(function: Any) -> list[Any]:
             case FunctionType() | type():
                 function = getattr(cast(Any, function), "__wrapped__", None)
             case _:
-                function = getattr(function, "__wrapped__", None) or getattr(type(function), "__call__", None)
+                cls = cast("type[Any]", type(cast(object, function)))
+                function = getattr(cast(Any, function), "__wrapped__", None) or vars(cls).get("__call__")
     return chain
 
 
@@ -154,8 +155,8 @@ def hints_of(function: Callable[..., Any], local: Mapping[str, object] | None = 
     """
     space = space_of(function, local)
     hints: dict[str, list[Hint]] = {}
-    for annotations in (_of_signature(function), *map(_annotations, _functions_in(function))):
-        for name, hint in annotations.items():
+    for found in (_of_signature(function), *map(_annotations, _functions_in(function))):
+        for name, hint in found.items():
             hints.setdefault(name, []).append(Hint(hint, space))
     return hints
 
@@ -182,7 +183,7 @@ def names_around(function: Any) -> dict[str, object]:
     hints = (hint for each in chain for hint in _annotations(each).values() if not isinstance(hint, type))
     wanted = {name for hint in hints for name in _NAMES.findall(str(hint))}
     found: dict[str, object] = {}
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = inspect.currentframe()
     while frame is not None and wanted:
         is_around = any(frame.f_globals is each.__globals__ for each in chain)
         if is_around and frame.f_locals is not frame.f_globals:
@@ -248,10 +249,11 @@ def _space_of(cls: type, bound: Mapping[object, object] | None) -> Space:
 
 def _declared(cls: Any) -> Iterator[tuple[str, object]]:
     """What attrs and pydantic note of fields apart from the annotations of the class."""
-    for attribute in vars(cls).get("__attrs_attrs__", ()):
+    own = cast("dict[str, Any]", vars(cls))
+    for attribute in own.get("__attrs_attrs__", ()):
         yield attribute.name, attribute.type
-    fields: Mapping[str, Any] | None = vars(cls).get("__pydantic_fields__")
-    for name, field in (fields or {}).items():
+    fields: dict[str, Any] = own.get("__pydantic_fields__") or {}
+    for name, field in fields.items():
         yield name, field.annotation
         yield from ((name, each) for each in field.metadata if not isinstance(each, str))
 

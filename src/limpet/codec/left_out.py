@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from limpet.codec.kinds import Kind, NotStorable
 from limpet.codec.annotations import NotUnderstood
+from limpet.codec.kinds import Kind, NotStorable
 from limpet.codec.marks import marked_fields
 from limpet.codec.names import find_class, name_of
 from limpet.codec.secret_annotations import Hiding, hidden_fields, hiding_of_type
@@ -87,7 +87,7 @@ def leaving_out(kind: Kind, cls: type) -> Kind:
     """The kind of a class without its marked fields; the kind itself where none is marked."""
     stand_ins = stand_ins_of(cls)
     if not stand_ins:
-        return _by_parameters(kind) if getattr(cls, "__parameters__", ()) else kind
+        return _by_parameters(kind, cls) if getattr(cls, "__parameters__", ()) else kind
 
     def lower(value: Any, lower_part: Callable[[Any], Any]) -> Any:
         def leave_out(part: Any) -> Any:
@@ -107,13 +107,15 @@ def leaving_out(kind: Kind, cls: type) -> Kind:
     return Kind(kind.tag, lower, kind.build)
 
 
-def _by_parameters(kind: Kind) -> Kind:
+def _by_parameters(kind: Kind, cls: type) -> Kind:
     """The kind of a generic class, an instance of which may have been made with a secret as its parameter."""
 
     def lower(value: Any, lower_part: Callable[[Any], Any]) -> Any:
         made_from = getattr(value, MADE_FROM, None)
         if made_from is not None and hiding_of_type(made_from):
-            raise NotStorable(type(value), f"was made as {made_from}; declare a class of its own that derives from that")
+            raise NotStorable(
+                type(value), f"was made as {made_from}; declare a class of its own that derives from that"
+            )
         return kind.lower(value, lower_part)
 
     return Kind(kind.tag, lower, kind.build)
@@ -136,9 +138,7 @@ def secrets_only(cls: type) -> StandIns:
         return StandIns({}, {}, cls.__name__)
 
 
-def _stand_ins(
-    cls: type, hidden: Mapping[str, Hiding], notes: Mapping[str, LeftOut | MissingSecret]
-) -> StandIns:
+def _stand_ins(cls: type, hidden: Mapping[str, Hiding], notes: Mapping[str, LeftOut | MissingSecret]) -> StandIns:
     called = {name: f"{cls.__name__}.{name}" for name in hidden}
     whole = {name: MissingSecret(called[name]) for name, hiding in hidden.items() if hiding.is_whole}
     return StandIns(
@@ -150,7 +150,9 @@ def _not_stored(cls: type) -> frozenset[str]:
     try:
         return marked_fields(cls, NotStored)
     except NotUnderstood as error:
-        raise NotStorable(cls, f"has a field annotated as {error.text!r}, and {error.name!r} cannot be found") from error
+        raise NotStorable(
+            cls, f"has a field annotated as {error.text!r}, and {error.name!r} cannot be found"
+        ) from error
 
 
 def _default(cls: Any, name: str) -> Callable[[], object]:

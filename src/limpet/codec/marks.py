@@ -66,9 +66,11 @@ def _walk(hint: Any, space: Space, inside: bool, seen: list[object]) -> Iterator
     elif origin is not None:
         yield from _generic(hint, origin, space, inside, seen)
     elif isinstance(hint, type):
-        yield Part(cast("type[Any]", hint), inside)
+        cls = cast("type[Any]", hint)
+        yield Part(cls, inside)
         # A generic model of pydantic is a class of its own, and may be given an instance of the one without parameters.
-        for each in (vars(hint).get("__pydantic_generic_metadata__") or {}).get("args", ()):
+        generic: dict[str, Any] = cast("dict[str, Any]", vars(cls)).get("__pydantic_generic_metadata__") or {}
+        for each in generic.get("args", ()):
             yield from _walk(each, space, True, seen)
     else:
         yield Part(hint, inside)
@@ -87,7 +89,7 @@ def _generic(hint: object, origin: Any, space: Space, inside: bool, seen: list[o
 
 def _behind(hint: Any, space: Space) -> Iterator[object]:
     """The types that stand behind one that is none itself: an alias, a new type, a type variable."""
-    if isinstance(hint, dataclasses.InitVar):
+    if type(hint) is dataclasses.InitVar:
         yield cast("Any", hint).type
     try:
         if hint in space.bound:

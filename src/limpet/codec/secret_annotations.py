@@ -32,9 +32,7 @@ class Hiding(msgspec.Struct, frozen=True):
     """Whether text and bytes in it stand where a secret type of pydantic belongs."""
 
     def __or__(self, other: Hiding) -> Hiding:
-        return Hiding(
-            self.is_whole or other.is_whole, self.keys | other.keys, self.hides_text or other.hides_text
-        )
+        return Hiding(self.is_whole or other.is_whole, self.keys | other.keys, self.hides_text or other.hides_text)
 
     def __bool__(self) -> bool:
         return self.is_whole or bool(self.keys) or self.hides_text
@@ -59,7 +57,7 @@ class Hiding(msgspec.Struct, frozen=True):
                 copied[key] = MissingSecret(at) if key in self.keys else self._hide(item, name)
             return copied
         if cls in _SEQUENCES:
-            return cls(self._hide(item, name) for item in value)
+            return cast("Any", cls)(self._hide(item, name) for item in value)
         # A mapping of another class could be made again of nothing that is known here.
         return MissingSecret(name) if isinstance(value, Mapping) else value
 
@@ -119,17 +117,18 @@ def hiding_of_type(wanted: object, space: Space | None = None) -> Hiding:
     return hiding_of([Hint(wanted, space or Space(()))], into_classes=True)
 
 
-def hiding_of(
-    hints: Iterable[Hint], *, into_classes: bool = False, seen: frozenset[type] = frozenset()
-) -> Hiding:
+def hiding_of(hints: Iterable[Hint], *, into_classes: bool = False, seen: frozenset[type] = frozenset()) -> Hiding:
     """What annotations hide. ``into_classes``: also of a dict that is given for an instance of a class."""
     hiding = NOTHING
     for hint in hints:
         for part in parts_of(hint):
             if is_mark(part.what, Secret):
                 return WHOLE
-            found = _of_class(part.what, into_classes, seen) if isinstance(part.what, type) else NOTHING
-            if found.keys and part.is_inside and is_typed_dict(part.what):
+            if not isinstance(part.what, type):
+                continue
+            cls = cast("type[Any]", part.what)
+            found = _of_class(cls, into_classes, seen)
+            if found.keys and part.is_inside and is_typed_dict(cls):
                 return WHOLE  # Inside an object of which nothing is known.
             hiding |= found
     return hiding
@@ -156,7 +155,7 @@ def _of_class(cls: type, into_classes: bool, seen: frozenset[type]) -> Hiding:
 def _names_in_dicts(cls: Any, name: str) -> frozenset[str]:
     """The keys under which a dict may have a field of a class."""
     field: Any = getattr(cls, "__pydantic_fields__", {}).get(name)
-    given = [getattr(field, each, None) for each in ("alias", "validation_alias", "serialization_alias")]
+    given: list[Any] = [getattr(field, each, None) for each in ("alias", "validation_alias", "serialization_alias")]
     given += [choice for each in given for choice in getattr(each, "choices", ())]
     given += [encoded for own, encoded in _encoded_names(cls) if own == name]
     return frozenset([name, *(each for each in given if isinstance(each, str))])

@@ -14,7 +14,6 @@ from limpet.codec.secret_annotations import Hiding, hidden_fields
 from limpet.codec.secrets import kind_of_secret, texts_of
 from limpet.codec.user_types.families import family_of
 
-
 _MOST_PARTS: Final = 1000
 
 

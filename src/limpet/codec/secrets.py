@@ -118,7 +118,7 @@ def texts_of(secret: object) -> set[str]:
     while to_look_at and len(seen) < _MOST_PARTS:
         one: Any = to_look_at.pop()
         if isinstance(one, secret_classes()):
-            to_look_at.append(cast("Any", one).get_secret_value())
+            to_look_at.append(one.get_secret_value())
         elif isinstance(one, (bytes, bytearray, memoryview)):
             found |= _texts_of_bytes(bytes(cast("bytes", one)))
         elif isinstance(one, str):

@@ -156,9 +156,7 @@ def said_of(
     return msgspec.structs.replace(said, **more)
 
 
-async def settle_happened(
-    live: LiveState, actor: Actor[..., Any], record: EventRecord, found: Happened
-) -> None:
+async def settle_happened(live: LiveState, actor: Actor[..., Any], record: EventRecord, found: Happened) -> None:
     """Record the result that a probe has found of a call."""
     encoded, pending = await live.stored.encode_result(actor.hide_result(found.result), False)
     live.secrets |= actor.secrets_in_result(found.result)

@@ -252,7 +252,9 @@ async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
     if encoded is None:
         encoded, pending = await live.stored.encode_input(given, is_lenient=True)
         if not pending:
-            live.secrets |= secrets_at_hand(given)  # It may have a part that cannot be stored, and is noted by its type.
+            live.secrets |= secrets_at_hand(
+                given
+            )  # It may have a part that cannot be stored, and is noted by its type.
     if has_secret(encoded, pending):
         live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
     return encoded, pending

@@ -5,7 +5,7 @@ Unlike the codec this takes classes that could not be stored as well, such as on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, cast
@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 from limpet.codec.annotations import hints_of_class
 from limpet.codec.kinds import NotStorable
 from limpet.codec.left_out import EXTRA, StandIns, secrets_only, stand_ins_of
-from limpet.codec.secret_search import secrets_of_error
 from limpet.codec.secret_annotations import hidden_fields
+from limpet.codec.secret_search import secrets_of_error
 from limpet.codec.secrets import MissingSecret, kind_of_secret, masked
 from limpet.codec.user_types.exceptions import FAILED_CALL, RECORDED_TRACEBACK
 from limpet.codec.user_types.families import MADE_FROM, REGISTERED_KINDS, entry_of, family_of, slots_of
@@ -80,9 +80,12 @@ def declared_parts(value: Any) -> dict[str, object]:
         return _without_secrets(value, {"args": args, **_with_stand_ins(cls, _read(value, fields_of(cls)))})
     if _family(cls) == "a pydantic model":
         extra = cast("dict[str, object]", value.__pydantic_extra__ or {})
-        declared = {name: value.__dict__[name] for name in cls.model_fields if name in value.__dict__}
+        declared: dict[str, object] = {
+            name: value.__dict__[name] for name in cls.model_fields if name in value.__dict__
+        }
         if EXTRA in marked_names(cls):
-            extra = dict.fromkeys(extra, MissingSecret(f"{cls.__name__}.{EXTRA}"))
+            hidden: dict[str, object] = dict.fromkeys(extra, MissingSecret(f"{cls.__name__}.{EXTRA}"))
+            extra = hidden
         return _with_stand_ins(cls, declared | extra)
     if _family(cls) == "a named tuple":
         return _with_stand_ins(cls, dict(zip(entry_of(cls, "_fields"), tuple(value), strict=True)))
