@@ -143,8 +143,10 @@ def wrapped_in(function: Any) -> list[Any]:
             case FunctionType() | type():
                 function = getattr(cast(Any, function), "__wrapped__", None)
             case _:
-                cls = cast("type[Any]", type(cast(object, function)))
-                function = getattr(cast(Any, function), "__wrapped__", None) or vars(cls).get("__call__")
+                cls: Any = type(function)
+                function = getattr(cast(Any, function), "__wrapped__", None) or (
+                    cls.__call__ if callable(function) else None
+                )
     return chain
 
 

@@ -112,13 +112,18 @@ def _by_parameters(kind: Kind, cls: type) -> Kind:
 
     def lower(value: Any, lower_part: Callable[[Any], Any]) -> Any:
         made_from = getattr(value, MADE_FROM, None)
-        if made_from is not None and hiding_of_type(made_from):
-            raise NotStorable(
-                type(value), f"was made as {made_from}; declare a class of its own that derives from that"
-            )
+        if made_from is not None and _is_secret(made_from):
+            raise NotStorable(cls, f"was made as {made_from}; declare a class of its own that derives from that")
         return kind.lower(value, lower_part)
 
     return Kind(kind.tag, lower, kind.build)
+
+
+def _is_secret(wanted: object) -> bool:
+    try:
+        return bool(hiding_of_type(wanted))
+    except NotUnderstood:
+        return True
 
 
 def stand_ins_of(cls: type) -> StandIns:

@@ -91,12 +91,13 @@ def _behind(hint: Any, space: Space) -> Iterator[object]:
     """The types that stand behind one that is none itself: an alias, a new type, a type variable."""
     if type(hint) is dataclasses.InitVar:
         yield cast("Any", hint).type
+    hint = cast("Any", hint)
     try:
         if hint in space.bound:
             yield space.bound[hint]
     except TypeError:
         return  # It cannot be a key, so it is no type.
-    kind = type(hint).__name__
+    kind = type(cast(object, hint)).__name__
     if kind == "TypeAliasType":
         yield from _behind_alias(hint)
     elif kind == "NewType" or kind in ("TypeVar", "TypeVarTuple", "ParamSpec"):

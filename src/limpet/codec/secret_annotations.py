@@ -148,7 +148,7 @@ def _of_class(cls: type, into_classes: bool, seen: frozenset[type]) -> Hiding:
         except NotUnderstood as error:
             raise NotUnderstood(error.text, error.name, error.place or f"{cls.__qualname__}.{name}") from None
         is_hidden = hiding.is_whole or hiding.hides_text
-        found |= Hiding(keys=hiding.keys | (_names_in_dicts(cls, name) if is_hidden else frozenset()))
+        found |= Hiding(keys=hiding.keys | (_names_in_dicts(cls, name) if is_hidden else frozenset[str]()))
     return found
 
 

@@ -11,7 +11,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
 from weakref import WeakSet, WeakValueDictionary
@@ -21,17 +21,8 @@ import msgspec
 from limpet.codec.annotations import names_around
 from limpet.codec.names import main_module_name
 from limpet.codec.secret_annotations import Hidings
-from limpet.codec.secret_search import secrets_in
 from limpet.engine.call import Call
-from limpet.engine.hidden import (
-    NO_HIDINGS,
-    Places,
-    hidden_arguments,
-    hidden_of,
-    hidden_of_handler,
-    places_of,
-    texts_of_arguments,
-)
+from limpet.engine.hidden import SecretsOfCalls, hidden_arguments, hidden_of, hidden_of_handler, places_of
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.perform import perform, perform_call
 from limpet.engine.scope import current_scope
@@ -102,7 +93,7 @@ class Options(TypedDict, total=False):
     """Accepted from older programs; does nothing."""
 
 
-class Actor(Generic[P, R]):
+class Actor(SecretsOfCalls, Generic[P, R]):
     """Something that can be called, and whose calls are events inside a run."""
 
     event_type: EventType = EventType.TOOL_CALL
@@ -114,8 +105,6 @@ class Actor(Generic[P, R]):
     """Whether its events execute nothing, and wait for something outside of the run."""
     is_plain: bool
     """True for a plain ``def``: it runs on a worker thread."""
-    places = Places(("input",))
-    """What its parameters are called."""
 
     def __init__(
         self,
@@ -271,45 +260,6 @@ class Actor(Generic[P, R]):
         if self.secret_parameters:
             args, kwargs = hidden_arguments(self.name, self.hidden.parameters, self.places, args, kwargs)
         return {"args": list(args), "kwargs": kwargs} if kwargs else list(args)
-
-    @cached_property
-    def hidden(self) -> Hidings:
-        """What is hidden of the calls: found where the actor is declared, and again when it is first called where an
-        annotation names what stands further down in its module."""
-        return self._find_hidden()
-
-    def _find_hidden(self) -> Hidings:
-        return NO_HIDINGS
-
-    def _check_hidden(self) -> None:
-        """Raise UsageError for annotations of which it cannot be told what they hide."""
-        found = self._find_hidden()
-        if found.is_final:
-            self.hidden = found
-
-    @cached_property
-    def secret_parameters(self) -> frozenset[str]:
-        """The parameters that have secrets: what is secret of what they are given is not recorded."""
-        return frozenset(self.hidden.parameters)
-
-    @cached_property
-    def is_kept_apart(self) -> bool:
-        """Whether a result takes the longer way to its record: it is an artifact as a whole, or has secrets."""
-        return self.is_artifact or self.hidden.result is not None
-
-    def secrets_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[str]:
-        """The texts of the secrets among the arguments of a call."""
-        return secrets_in((args, kwargs)) | texts_of_arguments(self.hidden.parameters, self.places, args, kwargs)
-
-    def hide_result(self, result: Any) -> Any:
-        """The result as it is recorded or shown: with notes in place of what is declared secret of it."""
-        hiding = self.hidden.result
-        return result if hiding is None else hiding.hide(result, f"{self.name}(), its result")
-
-    def secrets_in_result(self, result: Any) -> set[str]:
-        """The texts of the secrets in a result."""
-        hiding = self.hidden.result
-        return secrets_in(result) | (set() if hiding is None else hiding.texts(result))
 
     def arguments_of(self, recorded: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that a recorded input was made of."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from limpet.codec.annotations import NotUnderstood, space_of
 from limpet.codec.secret_annotations import NOTHING, WHOLE, Hiding, Hidings, hiding_of_type, hidings_of
+from limpet.codec.secret_search import secrets_in
 from limpet.engine.signatures import positional_names
 from limpet.errors import UsageError
 
@@ -114,6 +115,54 @@ def hidden_of_handler(
     except NotUnderstood as error:
         raise _refusal(actor, error) from error
     return Hidings({"input": input_} if input_ else {}, result or None, found.is_final)
+
+
+class SecretsOfCalls:
+    """What an actor declares secret of its calls."""
+
+    name: str
+    is_artifact: bool
+    places = Places(("input",))
+    """What its parameters are called."""
+
+    @cached_property
+    def hidden(self) -> Hidings:
+        """What is hidden of the calls: found where the actor is declared, and again when it is first called where an
+        annotation names what stands further down in its module."""
+        return self._find_hidden()
+
+    def _find_hidden(self) -> Hidings:
+        return NO_HIDINGS
+
+    def _check_hidden(self) -> None:
+        """Raise UsageError for annotations of which it cannot be told what they hide."""
+        found = self._find_hidden()
+        if found.is_final:
+            self.hidden = found
+
+    @cached_property
+    def secret_parameters(self) -> frozenset[str]:
+        """The parameters that have secrets: what is secret of what they are given is not recorded."""
+        return frozenset(self.hidden.parameters)
+
+    @cached_property
+    def is_kept_apart(self) -> bool:
+        """Whether a result takes the longer way to its record: it is an artifact as a whole, or has secrets."""
+        return self.is_artifact or self.hidden.result is not None
+
+    def secrets_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[str]:
+        """The texts of the secrets among the arguments of a call."""
+        return secrets_in((args, kwargs)) | texts_of_arguments(self.hidden.parameters, self.places, args, kwargs)
+
+    def hide_result(self, result: Any) -> Any:
+        """The result as it is recorded or shown: with notes in place of what is declared secret of it."""
+        hiding = self.hidden.result
+        return result if hiding is None else hiding.hide(result, f"{self.name}(), its result")
+
+    def secrets_in_result(self, result: Any) -> set[str]:
+        """The texts of the secrets in a result."""
+        hiding = self.hidden.result
+        return secrets_in(result) | (set() if hiding is None else hiding.texts(result))
 
 
 def require_not_secret(wanted: object, what: str) -> None:
