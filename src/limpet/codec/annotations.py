@@ -143,10 +143,8 @@ def wrapped_in(function: Any) -> list[Any]:
             case FunctionType() | type():
                 function = getattr(cast(Any, function), "__wrapped__", None)
             case _:
-                cls: Any = type(function)
-                function = getattr(cast(Any, function), "__wrapped__", None) or (
-                    cls.__call__ if callable(function) else None
-                )
+                cls = cast("type[Any]", type(cast(object, function)))
+                function = getattr(function, "__wrapped__", None) or (cls.__call__ if callable(function) else None)
     return chain
 
 
