@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import attrs
 import msgspec
@@ -24,16 +24,19 @@ from limpet import (
     Secret,
     SecretNeeded,
     SQLiteStateBackend,
-    ValueNotStorable,
+    Tool,
+    UsageError,
     agent,
     llm,
     register_type,
     tool,
+    wait_for_message,
 )
+from limpet import ask as ask_person
 from limpet.cli.main import commands
 from limpet.codec import values
-from limpet.codec.marks import is_marked
-from limpet.codec.secrets import scrubbed, secret_parameters, texts_of
+from limpet.codec.secret_annotations import hiding_of_type, secret_parameters
+from limpet.codec.secrets import scrubbed, texts_of
 
 KEY = "sk-kelp-0123456789"
 PIN = 4711_0815_2342_1729
@@ -80,9 +83,6 @@ class Vault:
 class Written:
     place: str
     code: Annotated[str, Secret]
-
-
-register_type(Written, encode=lambda value: [value.place, value.code], decode=lambda parts: Written(*parts))
 
 
 def stored_bytes(folder: Path) -> bytes:
@@ -281,9 +281,11 @@ def test_a_large_value_with_a_secret_is_an_artifact_without_it(client: Limpet) -
     assert {MissingSecret("Login.password")} == {login.password for login in state.storage.get("logins")}
 
 
-def test_a_type_whose_own_encode_would_write_the_secret_is_refused() -> None:
-    with pytest.raises(ValueNotStorable, match="marked to be left out"):
-        values.encode(Written("here", KEY))
+def test_a_type_whose_own_encode_would_write_the_secret_is_refused_when_it_is_registered() -> None:
+    with pytest.raises(UsageError, match=r"'code' is secret, and it cannot be told where"):
+        register_type(Written, encode=lambda value: [value.place, value.code], decode=lambda parts: Written(*parts))
+    with pytest.raises(UsageError, match=r"'code' is secret, and it cannot be told where"):
+        register_type(Written, adapter="pickle")
 
 
 @dataclass
@@ -336,7 +338,7 @@ def test_marks_are_found_wherever_they_stand_in_an_annotation() -> None:
         return ""
 
     assert {"a", "b", "c", "e", "rest"} == secret_parameters(function)
-    assert not is_marked(str, Secret)
+    assert not hiding_of_type(str)
 
 
 def test_all_of_a_marked_rest_of_arguments_is_hidden(client: Limpet) -> None:
@@ -395,3 +397,260 @@ def work(fail: bool) -> Login:
         assert KEY not in ran.output, arguments
         assert ("ada" in ran.output) == ("fail=false" in arguments)
         assert ("refused: **********" in ran.output) == ("fail=true" in arguments)
+
+
+def not_there(function: Callable[..., Any]) -> Any:
+    """The function, with annotations that name a Secret which is not there."""
+    function.__annotations__ = dict.fromkeys(function.__annotations__, "Annotated[str, missing.Secret]")
+    return function
+
+
+class Unreadable(TypedDict):
+    user: str
+    key: "Annotated[str, missing.Secret]"  # noqa: F821, UP037 # pyright: ignore[reportUndefinedVariable]
+
+
+@dataclass
+class UnreadableLogin:
+    user: str
+    key: "Annotated[str, missing.Secret]"  # noqa: F821, UP037 # pyright: ignore[reportUndefinedVariable]
+
+
+def test_annotations_that_name_a_secret_which_cannot_be_found_are_refused_at_declaration() -> None:
+    async def take(key: str) -> None: ...
+    async def give() -> str: ...
+    async def log_in(login: UnreadableLogin) -> None: ...
+    async def log_in_with(logins: list[Unreadable]) -> None: ...
+    async def handle(input: Any, context: Any, state: Any) -> None: ...
+
+    declarations: list[tuple[str, Callable[[], object]]] = [
+        ("actor 'take', 'key' is annotated", lambda: tool(not_there(take))),
+        ("actor 'give', result is annotated", lambda: agent(not_there(give))),
+        (r"'UnreadableLogin\.key' is annotated", lambda: tool(log_in)),
+        (r"'Unreadable\.key' is annotated", lambda: tool(log_in_with)),
+        (r"'Unreadable\.key' is annotated", lambda: Tool(name="t", handler=handle, input_model=Unreadable)),
+        (r"'Unreadable\.key' is annotated", lambda: Tool(name="t", handler=handle, output_model=Unreadable)),
+        ("'key', which is annotated", lambda: register_type(UnreadableLogin, name="unreadable", adapter="pickle")),
+    ]
+    for problem, declare in declarations:
+        with pytest.raises(UsageError, match=f"{problem}.*'Secret' cannot be found.*not for type checkers only"):
+            declare()
+
+
+def test_text_that_is_no_annotation_is_refused_where_it_names_a_secret() -> None:
+    async def take(key: str, other: str) -> None: ...
+
+    take.__annotations__ = {"key": "Annotated[str, Secret", "other": "no annotation at all"}
+    with pytest.raises(UsageError, match="'key' is annotated as"):
+        tool(take)
+    take.__annotations__ = {"key": str, "other": "no annotation at all"}
+    assert frozenset() == tool(take).secret_parameters
+
+
+def test_names_for_type_checkers_only_are_no_reason_to_refuse() -> None:
+    @tool
+    async def take(a: Missing, b: list[missing.Type], c: "Missing | None" = None) -> Missing: ...  # noqa: F821, UP037 # pyright: ignore[reportUndefinedVariable]
+
+    assert frozenset() == take.secret_parameters
+
+
+def test_a_wrapper_that_hides_whose_annotations_count_is_refused() -> None:
+    def hiding(function: Callable[..., Any]) -> Callable[..., Any]:
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await function(*args, **kwargs)
+
+        wrapper.__annotations__ = {}
+        return wrapper
+
+    async def call(key: Annotated[str, Secret]) -> None: ...
+    async def call_openly(key: str) -> None: ...
+
+    with pytest.raises(
+        UsageError, match=r"passes on what it is given to 'call', whose parameter 'key'.*functools\.wraps"
+    ):
+        tool(hiding(call))
+    assert frozenset() == tool(hiding(call_openly)).secret_parameters
+
+
+def test_no_secret_can_be_asked_for_or_sent(client: Limpet) -> None:
+    @agent
+    async def work(wanted: str) -> None:
+        kind: Any = WANTED[wanted]
+        await (ask_person("the key?", kind) if wanted != "message" else wait_for_message("key", kind))
+
+    for wanted in WANTED:
+        with pytest.raises(UsageError, match="comes to the run through the store, and no secret is stored"):
+            client.run_sync(work, wanted, state_id=wanted)
+
+
+class LoginDict(TypedDict):
+    user: str
+    password: Annotated[str, Secret]
+
+
+WANTED: dict[str, Any] = {
+    "text": Annotated[str, Secret],
+    "class": Login,
+    "list": list[LoginDict],
+    "model": pydantic.SecretStr,
+    "message": Login,
+}
+
+
+def test_a_result_that_is_marked_is_not_recorded_and_not_there_in_a_replay(client: Limpet) -> None:
+    is_broken = True
+
+    @tool
+    async def fetch_key() -> Annotated[str, Secret]:
+        return KEY
+
+    @agent
+    async def work() -> int:
+        key = await fetch_key()
+        if is_broken:
+            raise RuntimeError(f"the key {key} was refused")
+        return len(key)
+
+    with pytest.raises(RuntimeError, match=KEY):
+        client.run_sync(work, state_id="x")
+    history = client.history("x")
+    assert MissingSecret("fetch_key(), its result") == history.get_event_result("work::fetch_key::tool_call")
+    error = history["work::agent_call"].error
+    assert error is not None
+    assert "the key ********** was refused" == error.message
+    is_broken = False
+    with pytest.raises(SecretNeeded, match=r"fetch_key\(\), its result"):
+        client.run_sync(work, state_id="x")
+
+
+def test_what_is_not_secret_of_a_typed_dict_comes_back(client: Limpet) -> None:
+    tries = 0
+
+    @tool
+    async def log_in(known: list[LoginDict]) -> dict[str, LoginDict]:
+        return {each["user"]: each for each in known}
+
+    @agent
+    async def work() -> str:
+        nonlocal tries
+        tries += 1
+        found = await log_in([{"user": "ada", "password": KEY}])
+        if tries == 1:
+            raise RuntimeError(f"not with {found}")
+        return found["ada"]["user"]
+
+    with pytest.raises(RuntimeError):
+        client.run_sync(work, state_id="x")
+    assert "ada" == client.run_sync(work, state_id="x")
+    recorded = client.history("x")["work::log_in::tool_call"]
+    assert recorded.input is not None
+    assert [[{"user": "ada", "password": MissingSecret("log_in(known)['password']")}]] == values.decode(recorded.input)
+
+
+def test_a_validation_holds_a_marked_result_to_what_is_recorded_without_showing_it(client: Limpet) -> None:
+    keys = iter([KEY, KEY + "-2"])
+
+    @tool
+    async def fetch_key() -> Annotated[str, Secret]:
+        return next(keys)
+
+    @agent
+    async def work() -> None:
+        await fetch_key()
+
+    client.run_sync(work, state_id="x")
+    report = asyncio.run(client.validate("x", agent=work))
+    assert report.is_ok
+    assert KEY not in str(report)
+
+
+def test_a_postcondition_that_repeats_a_marked_result_is_recorded_without_it(client: Limpet) -> None:
+    def is_good(result: str) -> bool:
+        raise ValueError(f"{result} is not good")
+
+    @tool(postconditions=[is_good])
+    async def fetch_key() -> Annotated[str, Secret]:
+        return KEY
+
+    @agent
+    async def work() -> None:
+        await fetch_key()
+
+    with pytest.raises(ValueError, match=KEY):
+        client.run_sync(work, state_id="x")
+
+
+def test_secrets_that_are_no_text_are_masked_in_what_is_raised(client: Limpet) -> None:
+    key = b"\xff\x00sk-kelp-0123456789\xfe"
+
+    @tool
+    async def use(pin: Annotated[int, Secret], key: Annotated[bytes, Secret]) -> None:
+        raise ValueError("refused", pin, key, {pin: bytearray(key)}, f"{key!r} {(repr(key),)}")
+
+    @agent
+    async def work() -> None:
+        await use(PIN, key)
+
+    with pytest.raises(ValueError, match="refused"):
+        client.run_sync(work, state_id="x")
+    failure = client.history("x")["work::use::tool_call"].error
+    assert failure is not None
+    assert failure.value is not None
+    recorded = values.decode(failure.value)
+    assert ("refused", "**********", b"**********") == recorded.args[:3]
+
+
+def test_a_failure_is_told_without_a_secret_that_came_inside_an_artifact(client: Limpet) -> None:
+    @tool
+    async def log_in() -> list[Login]:
+        return [Login("ada" * 100, KEY)] * 1000
+
+    @agent
+    async def work() -> None:
+        login, *_ = await log_in()
+        raise RuntimeError(f"not with {login.password}")
+
+    with pytest.raises(RuntimeError):
+        client.run_sync(work, state_id="x")
+
+
+def test_an_alias_in_a_function_without_source_is_known(client: Limpet) -> None:
+    program = """
+from __future__ import annotations
+from typing import Annotated, Optional
+from limpet import Secret, agent
+
+def declared():
+    Key = Optional[Annotated[str, Secret]]
+
+    @agent
+    async def work(key: list[Key]) -> Key:
+        return key[0]
+
+    return work
+"""
+    space: dict[str, Any] = {"__name__": "typed_in"}
+    exec(program, space)
+    assert KEY == client.run_sync(space["declared"](), [KEY], state_id="x")
+
+
+def test_the_command_line_shows_no_marked_result(tmp_path: Path) -> None:
+    program = tmp_path / "pipeline_with_a_secret_result.py"
+    program.write_text(
+        f"""
+from typing import Annotated
+from limpet import Secret, agent
+
+@agent
+def work(fail: bool = False) -> Annotated[str, Secret]:
+    return "{KEY}"
+"""
+    )
+    store = ["--store", f"sqlite:///{tmp_path}/runs.db"]
+    for arguments in (["run", f"{program}:work", "--id", "x"], ["resume", "x"], ["show", "x"], ["list"]):
+        for more in ([], ["--json"]):
+            ran = CliRunner().invoke(commands, [*arguments, *more, *store])
+            assert 0 == ran.exit_code, ran.output
+            assert KEY not in ran.output, arguments
+    program.unlink()
+    assert KEY.encode() not in stored_bytes(tmp_path)

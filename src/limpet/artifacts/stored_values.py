@@ -26,6 +26,7 @@ from limpet.codec.canonical import canonical
 from limpet.codec.encryption import Cipher, RecordCipher
 from limpet.codec.references import loading
 from limpet.codec.sealed_chunks import open_chunks, seal_chunks
+from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.errors import ArtifactMissing, LimpetError, ValueNotReadable, ValueNotStorable
 from limpet.model.artifacts import ArtifactReference, Content, Pin, content_of, id_of_chunks
 from limpet.model.defaults import ARTIFACT_THRESHOLD
@@ -48,6 +49,8 @@ class Pending(msgspec.Struct, frozen=True):
     content: Content
     """As it is to be stored: encrypted, where that is asked for."""
     file: ArtifactFile | None = None
+    has_secret: bool = False
+    """Whether a note stands in it for a secret."""
 
     @property
     def artifact_id(self) -> str:
@@ -56,6 +59,11 @@ class Pending(msgspec.Struct, frozen=True):
 
 Encoded = tuple[bytes, Sequence[Pending]]
 """A value as a record holds it, and what has to be stored before that record."""
+
+
+def has_secret(encoded: bytes, pending: Sequence[Pending]) -> bool:
+    """Whether a note stands for a secret in a value that was encoded, or in an artifact that it names."""
+    return SECRET_MARK in encoded or any(each.has_secret for each in pending)
 
 
 class StoredValues:
@@ -250,7 +258,8 @@ class StoredValues:
             adapter.preview(value) if preview is None else preview,
             adapter.details(value),
         )
-        return Pending(reference, content, value if isinstance(value, ArtifactFile) else None)
+        is_file = isinstance(value, ArtifactFile)
+        return Pending(reference, content, value if is_file else None, adapter is VALUE and SECRET_MARK in value)
 
     def _sealed(self, plain: Content) -> tuple[Content, str]:
         if self.cipher is None:

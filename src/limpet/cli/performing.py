@@ -30,6 +30,7 @@ from limpet.codec.values import without_secrets
 from limpet.engine.actors import Actor
 from limpet.engine.answer_text import question_lines
 from limpet.engine.bus import EventBus
+from limpet.engine.declared import find_actor
 from limpet.engine.history_set import HistorySet
 from limpet.engine.state import ExecutionState
 from limpet.errors import (
@@ -102,7 +103,7 @@ def performed(task: Task, progress: Progress) -> Any:
     actor = None if task.actor is None else progress.announced(task.actor)
     try:
         with drift_is_told_otherwise(), stdout_is_ours(task.telling.as_json):
-            return without_secrets(asyncio.run(task.begin(actor, bus)))
+            return _shown(task, asyncio.run(task.begin(actor, bus)))
     except KeyboardInterrupt:
         raise _left(task, "Interrupted.", "KeyboardInterrupt", ExitCode.INTERRUPTED) from None
     except SystemExit as left:
@@ -121,6 +122,15 @@ def performed(task: Task, progress: Progress) -> Any:
         raise _failed(task, error, record) from error
     finally:
         bus.flush()
+
+
+def _shown(task: Task, result: Any) -> Any:
+    """A result without its secrets, by its type and by what its agent says of it."""
+    header = task.client.backend.find_state(task.state_id)
+    actor = task.actor
+    if actor is None and header is not None and header.agent is not None:
+        actor = find_actor(header.agent, "")  # It has just run.
+    return without_secrets(result if actor is None else actor.hide_result(result))
 
 
 def _recorded(task: Task) -> list[str]:

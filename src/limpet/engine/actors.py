@@ -11,19 +11,22 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
 from weakref import WeakSet, WeakValueDictionary
 
+import msgspec
+
+from limpet.codec.annotations import names_around
 from limpet.codec.names import main_module_name
-from limpet.codec.secret_search import secrets_in
-from limpet.codec.secrets import MissingSecret, secret_parameters, texts_of
+from limpet.codec.secret_annotations import Hidings
 from limpet.engine.call import Call
+from limpet.engine.hidden import SecretsOfCalls, hidden_arguments, hidden_of, hidden_of_handler, places_of
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.perform import perform, perform_call
 from limpet.engine.scope import current_scope
-from limpet.engine.signatures import is_async, name_of_kind, only_named, positional_names
+from limpet.engine.signatures import is_async, only_named
 from limpet.engine.threads import loop_of, run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread, using_key
@@ -90,7 +93,7 @@ class Options(TypedDict, total=False):
     """Accepted from older programs; does nothing."""
 
 
-class Actor(Generic[P, R]):
+class Actor(SecretsOfCalls, Generic[P, R]):
     """Something that can be called, and whose calls are events inside a run."""
 
     event_type: EventType = EventType.TOOL_CALL
@@ -249,20 +252,14 @@ class Actor(Generic[P, R]):
             changed.tolerance = TOLERANCE if tolerance is None else tolerance
             changed.compare = compare
         changed.label = label(changed.name, changed.key)
+        changed.__dict__.pop("is_kept_apart", None)
         return changed
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The input as it is recorded: the arguments as a list, with a dict beside it for those only named."""
+        if self.secret_parameters:
+            args, kwargs = hidden_arguments(self.name, self.hidden.parameters, self.places, args, kwargs)
         return {"args": list(args), "kwargs": kwargs} if kwargs else list(args)
-
-    @property
-    def secret_parameters(self) -> frozenset[str]:
-        """The parameters that are marked as secret: what they are given is not recorded."""
-        return frozenset()
-
-    def secrets_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[str]:
-        """The texts of the secrets among the arguments of a call."""
-        return secrets_in((args, kwargs))
 
     def arguments_of(self, recorded: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that a recorded input was made of."""
@@ -308,10 +305,10 @@ class FunctionActor(Actor[P, R]):
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
-        self._positional = positional_names(function)
-        self._rest = name_of_kind(inspect.Parameter.VAR_POSITIONAL, function)
-        self._rest_named = name_of_kind(inspect.Parameter.VAR_KEYWORD, function)
+        self.places = places_of(function)
         self.only_named = only_named(function)
+        self._local = names_around(function)
+        self._check_hidden()
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -325,42 +322,24 @@ class FunctionActor(Actor[P, R]):
             return self
         bound = copy.copy(self)
         bound.function = partial(self.function, instance)
-        bound._positional = self._positional[1:]
+        bound.places = msgspec.structs.replace(self.places, positional=self.places.positional[1:])
         return bound
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.secret_parameters:
-            args, kwargs = self._with_secrets_hidden(args, kwargs)
+            args, kwargs = hidden_arguments(self.name, self.hidden.parameters, self.places, args, kwargs)
         if not kwargs:
             return list(args)
         # An argument that could stand in its place counts as standing there: naming it is no change of the input.
         placed, named = list(args), dict(kwargs)
-        for name in self._positional[len(args) :]:
+        for name in self.places.positional[len(args) :]:
             if name not in named:
                 break
             placed.append(named.pop(name))
-        return super().input_of(tuple(placed), named)
+        return {"args": placed, "kwargs": named} if named else placed
 
-    @cached_property
-    def secret_parameters(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleMethodOverride]  # found once
-        # When it is first called, since an annotation may name what stands further down in its module.
-        function = self.function
-        while isinstance(function, partial):
-            function = function.func
-        return secret_parameters(function)
-
-    def secrets_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[str]:
-        given = {**dict(zip(self._positional, args, strict=False)), **kwargs}
-        found = super().secrets_in(args, kwargs)
-        return found.union(*(texts_of(given[name]) for name in self.secret_parameters if name in given))
-
-    def _with_secrets_hidden(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        hidden = {name: MissingSecret(f"{self.name}({name})") for name in self.secret_parameters}
-        names = (*self._positional, *([self._rest] * len(args)))
-        placed = tuple(hidden.get(name, argument) for name, argument in zip(names, args, strict=False))
-        return placed, {name: hidden.get(name, hidden.get(self._rest_named, item)) for name, item in kwargs.items()}
+    def _find_hidden(self) -> Hidings:
+        return hidden_of(self.name, self.function, self._local)
 
     @property
     def reference(self) -> str | None:
@@ -394,6 +373,11 @@ class HandlerActor(Actor[[Any], Any]):
         self.is_plain = not is_async(function)
         self.input_model = input_model
         self.output_model = output_model
+        self._local = names_around(function)
+        self._check_hidden()
+
+    def _find_hidden(self) -> Hidings:
+        return hidden_of_handler(self.name, self.function, self.input_model, self.output_model, self._local)
 
     def __call__(self, input: Any, context: Any = None) -> Coroutine[Any, Any, Any]:
         scope = current_scope.get()

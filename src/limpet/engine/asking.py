@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast, overload
 from limpet.codec.answer_types import NotFitting, converted, schema_of, to_plain
 from limpet.engine.actors import Actor
 from limpet.engine.call import Call
+from limpet.engine.hidden import require_not_secret
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.live import LiveState
 from limpet.engine.perform import perform_call
@@ -238,6 +239,7 @@ def ask_in(
 ) -> Coroutine[Any, Any, Any]:
     """The question as an event of that scope. Raises UsageError for what cannot be asked."""
     plain = {"prompt": _text(prompt), "type": _noted(type), "schema": schema_of(type)}
+    require_not_secret(type, f"The answer to {prompt!r}")
     if choices is not None:
         plain["choices"] = [_of_type(type, choice, "choice") for choice in choices]
         if not plain["choices"]:
@@ -283,6 +285,7 @@ def wait_for_message(
     the ``deadline`` the ``default`` counts, or DeadlinePassed is raised here.
     """
     plain = {"topic": checked_topic(topic), "type": _noted(type), **_noted_deadline(deadline)}
+    require_not_secret(type, f"The message about {topic!r}")
     if default is not NOTHING:
         plain["default"] = default
     return _MESSAGE.begin(_here("wait_for_message"), _Sent(topic, type, deadline, default), plain, key, topic)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from limpet.engine.event_details import details_unbegun
-from limpet.engine.failures import causes_of, failure_of, mark_failed
+from limpet.engine.failures import causes_of, failure_in, mark_failed
 from limpet.engine.notices import tell
 from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
@@ -66,7 +66,7 @@ async def try_again(
     await end_tasks(live, child)
     now = live.clock.now()
     details = Details(due_at=now + delay_s, delay_s=delay_s, spent_s=spent_s + delay_s)
-    failure = failure_of(error, live.secrets)
+    failure = failure_in(live, error)
     causes = causes_of(error, child.failed or [])
     durable = live.write_outcome(
         *(scope, start, ExecutionStatus.RETRYING, now, duration_s), error=failure, causes=causes, details=details

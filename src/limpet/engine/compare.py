@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from limpet.engine.drift import changed
-from limpet.engine.failures import failure_of, recorded_error
+from limpet.engine.failures import failure_in, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope
@@ -46,9 +46,11 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
     try:
         result = await run_handler(child, call)
     except Exception as error:
-        report.compare_failure(call.address, call.actor, record, failure_of(error, live.secrets))
+        report.compare_failure(call.address, call.actor, record, failure_in(live, error))
         raise
     call.execution_time = live.clock.elapsed() - began
+    if call.actor.is_kept_apart:
+        live.secrets |= call.actor.secrets_in_result(result)
     given = call.actor.input_of(call.inputs, call.kwargs) if has_other_input else NOTHING
-    report.compare_result(call.address, call.actor, record, result, given)
+    report.compare_result(call.address, call.actor, record, call.actor.hide_result(result), given)
     return result

@@ -32,6 +32,7 @@ from limpet.model import (
 )
 
 if TYPE_CHECKING:
+    from limpet.engine.actors import Actor
     from limpet.engine.call import Call
 
 log = logging.getLogger("limpet.effects")
@@ -155,9 +156,10 @@ def said_of(
     return msgspec.structs.replace(said, **more)
 
 
-async def settle_happened(live: LiveState, record: EventRecord, found: Happened) -> None:
+async def settle_happened(live: LiveState, actor: Actor[..., Any], record: EventRecord, found: Happened) -> None:
     """Record the result that a probe has found of a call."""
-    encoded, pending = await live.stored.encode_result(found.result, False)
+    encoded, pending = await live.stored.encode_result(actor.hide_result(found.result), False)
+    live.secrets |= actor.secrets_in_result(found.result)
     ids = await live.put_artifacts(pending) if pending else ()
     details = kept_details(record, Settled.HAPPENED, "probe")
     artifacts = tuple(dict.fromkeys((*record.artifacts, *ids)))

@@ -10,7 +10,7 @@ import traceback
 from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from limpet.codec import values
 from limpet.codec.secret_search import secrets_of_error
@@ -20,6 +20,9 @@ from limpet.codec.user_types.stand_in_exceptions import make_stand_in, names_fro
 from limpet.engine.scope import Scope
 from limpet.errors import ValueNotReadable
 from limpet.model import EventRecord, Failure
+
+if TYPE_CHECKING:
+    from limpet.engine.live import LiveState
 
 _SLIPS: Final = frozenset(
     {
@@ -128,6 +131,12 @@ def recorded_error(record: EventRecord) -> BaseException:
 def keep_traceback(error: BaseException, failure: Failure) -> None:
     """Give an exception the text of its traceback: the same when it fails a call as when it is raised again."""
     error.__dict__[RECORDED_TRACEBACK] = failure.traceback
+
+
+def failure_in(live: LiveState, error: BaseException) -> Failure:
+    """What is recorded of an exception in a run. What it shows to be secret is so from now on."""
+    live.secrets |= secrets_of_error(error)
+    return failure_of(error, live.secrets)
 
 
 def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:

@@ -33,7 +33,11 @@ async def run_handler(child: Scope, call: Call) -> Any:
         else:
             result = await actor.function(*call.args, **call.kwargs)
         if actor.postconditions:
-            _check(actor.postconditions, "postcondition", call, (result,), {})
+            try:
+                _check(actor.postconditions, "postcondition", call, (result,), {})
+            except Exception:
+                live.secrets |= actor.secrets_in_result(result)  # What it says may repeat them.
+                raise
         return result
     finally:
         if actor.is_agent:

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from limpet.artifacts.stored_values import Encoded, Pending
+from limpet.artifacts.stored_values import Encoded, Pending, has_secret
 from limpet.codec import values
-from limpet.codec.secret_search import secrets_in
+from limpet.codec.secret_search import secrets_at_hand
 from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.allowed import require_allowed
 from limpet.engine.attempts import cut_off, inside_of_attempt, is_of_handler, take_up, try_again
@@ -22,7 +22,7 @@ from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import causes_of, failure_of, keep_traceback, mark_failed, recorded_error
+from limpet.engine.failures import causes_of, failure_in, keep_traceback, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
@@ -272,7 +272,11 @@ async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
     encoded = live.stored.encode_small(given) if live.records_inputs else live.stored.canonical(given)
     if encoded is None:
         encoded, pending = await live.stored.encode_input(given, is_lenient=True)
-    if SECRET_MARK in encoded:
+        if not pending:
+            live.secrets |= secrets_at_hand(
+                given
+            )  # It may have a part that cannot be stored, and is noted by its type.
+    if has_secret(encoded, pending):
         live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
     return encoded, pending
 
@@ -315,7 +319,7 @@ async def _execute(
                 refuse_late(scope, call)
             if had_inside and call.attempt == 1:
                 check_ended(child, call)
-            encoded_result, produced = None if actor.is_artifact else live.stored.encode_small(result), ()
+            encoded_result, produced = None if actor.is_kept_apart else live.stored.encode_small(result), ()
             if encoded_result is None or SECRET_MARK in encoded_result:
                 encoded_result, produced = await _encode_result(live, actor, result)
             results = await live.put_artifacts(produced) if produced else ()
@@ -399,7 +403,7 @@ async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) 
     if call.actor.once and is_unknown(record) and not is_claimed and not live.repeats_once:
         found = await probed(scope, call, record)
         if found is not None:
-            await settle_happened(live, record, found)
+            await settle_happened(live, call.actor, record, found)
             return found
     await take_up(scope, call, record)
     return None
@@ -439,11 +443,12 @@ def _begin(
 async def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -> Encoded:
     """The result as it is recorded, where that is large or has secrets."""
     pending: Sequence[Pending] = ()
-    encoded = None if actor.is_artifact else live.stored.encode_small(result)
+    hidden = actor.hide_result(result)
+    encoded = None if actor.is_artifact else live.stored.encode_small(hidden)
     if encoded is None:
-        encoded, pending = await live.stored.encode_result(result, actor.is_artifact)
-    if SECRET_MARK in encoded:
-        live.secrets |= secrets_in(result)
+        encoded, pending = await live.stored.encode_result(hidden, actor.is_artifact)
+    if has_secret(encoded, pending):
+        live.secrets |= actor.secrets_in_result(result)
     return encoded, pending
 
 
@@ -453,7 +458,7 @@ async def _settle_failure(
     live = scope.live
     live.has_failed = True
     call.execution_time = duration_s
-    failure = failure_of(error, live.secrets)
+    failure = failure_in(live, error)
     causes = causes_of(error, child.failed or [])
     mark_failed(scope, call.address, error)
     keep_traceback(error, failure)

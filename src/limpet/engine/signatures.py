@@ -20,12 +20,6 @@ def positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
 
 
-def name_of_kind(kind: object, function: Callable[..., Any]) -> str:
-    """What the parameter of such a kind is called, ``args`` of ``*args`` for one; empty where there is none."""
-    parameters = inspect.signature(function).parameters.values()
-    return next((parameter.name for parameter in parameters if parameter.kind is kind), "")
-
-
 def only_named(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(
         parameter.name

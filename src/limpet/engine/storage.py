@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from limpet.artifacts.adapters import adapter_named
-from limpet.artifacts.stored_values import Encoded, Pending
+from limpet.artifacts.stored_values import Encoded, Pending, has_secret
 from limpet.codec.secret_search import secrets_in
-from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.drift import tell_kept
 from limpet.engine.live import LiveState
 from limpet.engine.opening import take_lease
@@ -94,7 +93,7 @@ class Storage:
         return True
 
     def _set(self, key: str, value: object, encoded: Encoded, *, is_artifact: bool) -> StorageRecord | None:
-        if SECRET_MARK in encoded[0]:
+        if has_secret(*encoded):
             self._live.secrets |= secrets_in(value)
         return self._write(key, value, encoded, is_artifact=is_artifact)
 

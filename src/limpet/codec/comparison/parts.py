@@ -5,15 +5,17 @@ Unlike the codec this takes classes that could not be stored as well, such as on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, cast
 
+from limpet.codec.annotations import hints_of_class
 from limpet.codec.kinds import NotStorable
-from limpet.codec.left_out import LeftOut, stand_ins_of
+from limpet.codec.left_out import EXTRA, StandIns, secrets_only, stand_ins_of
+from limpet.codec.secret_annotations import hidden_fields
 from limpet.codec.secret_search import secrets_of_error
-from limpet.codec.secrets import MissingSecret, kind_of_secret, masked, secret_fields
+from limpet.codec.secrets import MissingSecret, kind_of_secret, masked
 from limpet.codec.user_types.exceptions import FAILED_CALL, RECORDED_TRACEBACK
 from limpet.codec.user_types.families import MADE_FROM, REGISTERED_KINDS, entry_of, family_of, slots_of
 from limpet.codec.user_types.structs import fields_of
@@ -43,8 +45,11 @@ def _is_secret_class(cls: type) -> bool:
 
 @cache
 def marked_names(cls: type) -> frozenset[str]:
-    """The fields of a class that are marked as secret."""
-    return secret_fields(cls)
+    """The fields of a class that have secrets."""
+    try:
+        return frozenset(hidden_fields(cls))
+    except NotStorable:
+        return frozenset(hints_of_class(cls))  # It cannot be told which.
 
 
 @cache
@@ -75,7 +80,12 @@ def declared_parts(value: Any) -> dict[str, object]:
         return _without_secrets(value, {"args": args, **_with_stand_ins(cls, _read(value, fields_of(cls)))})
     if _family(cls) == "a pydantic model":
         extra = cast("dict[str, object]", value.__pydantic_extra__ or {})
-        declared = {name: value.__dict__[name] for name in cls.model_fields if name in value.__dict__}
+        declared: dict[str, object] = {
+            name: value.__dict__[name] for name in cls.model_fields if name in value.__dict__
+        }
+        if EXTRA in marked_names(cls):
+            hidden: dict[str, object] = dict.fromkeys(extra, MissingSecret(f"{cls.__name__}.{EXTRA}"))
+            extra = hidden
         return _with_stand_ins(cls, declared | extra)
     if _family(cls) == "a named tuple":
         return _with_stand_ins(cls, dict(zip(entry_of(cls, "_fields"), tuple(value), strict=True)))
@@ -140,13 +150,13 @@ def _read(value: Any, names: Iterable[str]) -> dict[str, object]:
 
 def _with_stand_ins(cls: type, parts: dict[str, object]) -> dict[str, object]:
     stand_ins = _stand_ins(cls)
-    return {name: stand_ins.get(name, item) for name, item in parts.items()} if stand_ins else parts
+    return stand_ins.put_into(parts) if stand_ins else parts
 
 
 @cache
-def _stand_ins(cls: type) -> Mapping[str, LeftOut | MissingSecret]:
+def _stand_ins(cls: type) -> StandIns:
     try:
         return stand_ins_of(cls)
     except NotStorable:
         # A field that is not stored has no default. What is secret stays so.
-        return {name: MissingSecret(f"{cls.__name__}.{name}") for name in marked_names(cls)}
+        return secrets_only(cls)

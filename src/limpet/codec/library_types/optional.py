@@ -49,5 +49,5 @@ def parts_with_places(value: Any, place: str) -> Iterator[tuple[object, str]]:
     elif kind.tag == POLARS.tag:
         yield from polars_kinds.parts_with_places(value, place)
     elif kind not in OPTIONAL_KINDS:
-        left_out = {f"{place}.{name}" for name in stand_ins_of(value.__class__)}
+        left_out = {f"{place}.{name}" for name in stand_ins_of(value.__class__).notes}
         yield from ((part, at) for part, at in parts_of(value, place) if at not in left_out)

@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from limpet.codec.kinds import Kind, Lower, NotStorable, listed, mapped
-from limpet.codec.left_out import LeftOut, stand_ins_of
+from limpet.codec.left_out import LeftOut, secrets_only, stand_ins_of
 from limpet.codec.names import find_class, find_entry, name_of
-from limpet.codec.secrets import MissingSecret, secret_fields
+from limpet.codec.secret_annotations import hidden_fields
 from limpet.codec.user_types.exceptions import (
     FAILED_CALL,
     RECORDED_TRACEBACK,
@@ -103,7 +103,7 @@ def _args_of(error: BaseException, message: str) -> list[Any]:
         # A class of groups may be made from other arguments than what every group has.
         return [_message_of(error), list(_exceptions_in(error))]
     # The arguments of a class with secret fields are often just these.
-    return [message] if secret_fields(type(error)) else argument_list(error)
+    return [message] if hidden_fields(type(error)) else argument_list(error)
 
 
 def _attributes_of(error: BaseException) -> dict[str, Any]:
@@ -116,10 +116,10 @@ def _attributes_of(error: BaseException) -> dict[str, Any]:
         except AttributeError:
             continue  # It has no value.
     try:
-        marked: Any = stand_ins_of(cls)
+        marked = stand_ins_of(cls)
     except NotStorable:
-        marked = {name: MissingSecret(f"{cls.__name__}.{name}") for name in secret_fields(cls)}
-    attributes |= {name: note for name, note in marked.items() if name in attributes}
+        marked = secrets_only(cls)
+    attributes = marked.put_into(attributes)
     return {name: item for name, item in attributes.items() if type(item) is not LeftOut}
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast, overload
 from limpet.codec.kinds import Kind, NotStorable
 from limpet.codec.names import let_stand_for, name_of
 from limpet.codec.python_types.standard import STANDARD_KINDS
+from limpet.codec.secret_annotations import hidden_fields
 from limpet.codec.user_types.classes import FAMILIES, family_of
 from limpet.codec.user_types.families import READ_AS_OLD, REGISTERED_KINDS, Family, RegisteredKind
 from limpet.codec.user_types.registered_forms import PICKLE, TAG, Registered, lowering, read
@@ -140,6 +141,11 @@ def _check(entry: Registered) -> None:
         raise UsageError(f"{what} there is no adapter {entry.adapter!r}.", "The one adapter is 'pickle'.")
     if entry.adapter is not None and entry.encode is not None:
         raise UsageError(f"{what} both an adapter and `encode` are given.", "Give one of them.")
+    if entry.family is None and (secret := _secret_of(entry.cls)):
+        raise UsageError(
+            f"{what} {secret} is secret, and it cannot be told where in what is stored of it that would be.",
+            "Register it without `encode` and `adapter`, as a class that is stored by its fields, such as a dataclass.",
+        )
     if type(entry.version) is not int or entry.version < 1:
         raise UsageError(f"{what} its version is {entry.version!r}.", "Versions are whole numbers from 1 on.")
     for name in (entry.name, *entry.aliases):
@@ -147,6 +153,14 @@ def _check(entry: Registered) -> None:
             raise UsageError(
                 f"{what} {name!r} cannot be its name or an alias.", "Use text that is not empty and can be printed."
             )
+
+
+def _secret_of(cls: type) -> str:
+    """What is secret of a class; empty where nothing is."""
+    try:
+        return ", ".join(repr(name) for name in sorted(hidden_fields(cls)))
+    except NotStorable as error:
+        raise UsageError(f"{cls.__qualname__} cannot be registered: it {error.why}.", "Import it there.") from error
 
 
 def _enter(entry: Registered) -> None:
