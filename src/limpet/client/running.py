@@ -9,12 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
+from limpet.client.agents import Given, call_of, checked_agent
 from limpet.client.opened import OpenedStore
 from limpet.engine.actors import Actor
 from limpet.engine.bus import EventBus
 from limpet.engine.declared import find_actor
 from limpet.engine.limits import Limits
 from limpet.engine.live import PATIENCE_S
+from limpet.engine.methods import resumed_method, tell_not_resumable, with_owner
 from limpet.engine.reading import JournalReader
 from limpet.engine.run import MakeTimeline, Run, run_to_end
 from limpet.engine.watching import Checker
@@ -81,7 +83,8 @@ class Running(OpenedStore):
 
     async def run(
         self,
-        agent: Actor[..., R],
+        agent: Given[R],
+        /,
         *args: Any,
         state_id: str | None = None,
         metadata: StateMetadata | None = None,
@@ -101,7 +104,7 @@ class Running(OpenedStore):
         on_save_error: OnSaveError | str | None = None,
         **kwargs: Any,
     ) -> R:
-        """Run an agent durably and give its result.
+        """Run an agent durably and give its result: ``run(research, "kelp")``, or ``run(research("kelp"))``.
 
         Idempotent by ``state_id``: an unknown one starts, an unfinished one is taken up where it stands, a completed
         one gives its recorded result without running anything. Without an id a new one is made.
@@ -125,7 +128,11 @@ class Running(OpenedStore):
         ``checkpoint_policy`` says when what is recorded is saved, 'every_step' unless another is given or configured;
         ``on_save_error`` what is done while the store takes nothing: 'fail', 'pause' or 'continue'.
         """
-        _require_other_names(agent)
+        actor, args, kwargs = call_of(agent, args, kwargs)
+        _require_other_names(actor)
+        actor = with_owner(actor, self._stored)
+        if self.backend.outlives_process:
+            tell_not_resumable(actor)
         run = self._run_with(
             Said(event_bus, record_inputs, wait_s, on_drift),
             self._limits(
@@ -140,10 +147,10 @@ class Running(OpenedStore):
                 checkpoint_policy=checkpoint_policy,
                 on_save_error=on_save_error,
             ),
-            actor=agent,
+            actor=actor,
             args=args,
             kwargs=kwargs,
-            state_id=new_state_id(agent.name) if state_id is None else checked_state_id(state_id),
+            state_id=new_state_id(actor.name) if state_id is None else checked_state_id(state_id),
             metadata=metadata or StateMetadata(),
         )
         return await run_to_end(self._writer, run)
@@ -191,7 +198,7 @@ class Running(OpenedStore):
             usual[1] if on_save_error is None else on_save_error_of(on_save_error),
         )
 
-    def run_sync(self, agent: Actor[..., R], *args: Any, **kwargs: Any) -> R:
+    def run_sync(self, agent: Given[R], /, *args: Any, **kwargs: Any) -> R:
         """As ``run``, from plain code."""
         _require_no_loop("run_sync", "run")
         return asyncio.run(self.run(agent, *args, **kwargs))
@@ -252,8 +259,10 @@ class Running(OpenedStore):
                 f"State {header.state_id!r} was made in the explicit form, so there is no agent to resume.",
                 "Load it with `ExecutionState.load_from_state_id`.",
             )
-        actor = agent or find_actor(header.agent, parse(first.address).name)
-        args, kwargs = actor.arguments_of(await self._stored.decode_record(first.input, first.artifacts))
+        actor = find_actor(header.agent, parse(first.address).name) if agent is None else checked_agent(agent)
+        recorded = await self._stored.decode_record(first.input, first.artifacts)
+        actor = resumed_method(actor, recorded, header.agent, self._stored)
+        args, kwargs = actor.arguments_of(recorded)
         return self._run_with(
             Said(event_bus, record_inputs, wait_s, on_drift),
             self._limits(**stopping),

@@ -76,7 +76,9 @@ class ExecutionEvent:
         self.address = call.address
         if live.rehearsal is not None:
             live.rehearsal.note_site(call.address)
-        return perform_keyed(scope, named, self._perform, scope, call) if self.tag else self._perform(scope, call)
+        performed = perform_keyed(scope, named, self._perform, scope, call) if self.tag else self._perform(scope, call)
+        performed.__qualname__ = self.actor.name  # What Python says of an event that is never awaited names that.
+        return performed
 
     async def _perform(self, scope: Scope, call: Call) -> ExecutionResult:
         live = scope.live
