@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import SecretStr
 
-from limpet import Agent, Limpet, Secret, StateMismatch, Tool, UsageError, agent, tool
+from limpet import Agent, ExecutionEvent, Limpet, Secret, StateMismatch, Tool, UsageError, agent, tool
 
 
 def plain(topic: str) -> str:
@@ -142,6 +142,21 @@ def test_arguments_that_do_not_fit_make_no_state(client: Limpet, arguments: Any,
     with pytest.raises(TypeError, match="reads is run with one argument, its input"):
         client.run_sync(Reads(), 1, 2)
     assert [] == client.list_states()
+
+
+def test_an_event_of_the_explicit_form_refuses_what_is_no_actor() -> None:
+    with pytest.raises(UsageError, match=r"plain at .* is no actor\. Give a Tool, an LLM or an Agent, or put `@tool`"):
+        ExecutionEvent(actor=plain)  # pyright: ignore[reportArgumentType]
+
+
+def test_only_a_call_can_name_parameters_as_run_names_its_options(client: Limpet) -> None:
+    @agent
+    async def reads(*, store: str) -> str:
+        return store
+
+    with pytest.raises(UsageError, match="The agent 'reads' has the parameter store, which `run` takes for itself"):
+        client.run_sync(reads, store="kelp")
+    assert "kelp" == client.run_sync(reads(store="kelp"))
 
 
 def test_an_option_of_run_that_is_misspelt_is_told(client: Limpet) -> None:

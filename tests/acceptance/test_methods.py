@@ -18,6 +18,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from limpet import (
+    Actor,
     Limpet,
     NotResumableWarning,
     NotStored,
@@ -29,7 +30,6 @@ from limpet import (
     register_type,
     tool,
 )
-from limpet.engine.actors import Actor
 
 executed: Counter[str] = Counter()
 broken: set[str] = set()
@@ -391,8 +391,8 @@ def test_methods_of_a_killed_process_are_resumed_by_a_server(killed: Path) -> No
             seen.append(server.stdout.readline())
             assert seen[-1], "the server has ended"
         server.send_signal(signal.SIGTERM)
-        rest, errors = server.communicate(timeout=60)
-    said = " ".join([*"".join(seen).split(), *rest.split()])
+        assert server.stderr is not None
+        said, errors = " ".join(("".join(seen) + server.stdout.read()).split()), server.stderr.read()
     for state_id, name in EXPECTED.items():
         assert f'"state_id": "{state_id}", "result": [ "{name} 3", "rest of {name}" ]' in said
     assert "State lost cannot be taken up here: The run is one of the method 'Unstorable.sell'" in errors

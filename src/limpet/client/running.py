@@ -129,7 +129,8 @@ class Running(OpenedStore):
         ``on_save_error`` what is done while the store takes nothing: 'fail', 'pause' or 'continue'.
         """
         actor, args, kwargs = call_of(agent, args, kwargs)
-        _require_other_names(actor)
+        if isinstance(agent, Actor):
+            _require_other_names(actor)
         actor = with_owner(actor, self._stored)
         if self.backend.outlives_process:
             tell_not_resumable(actor)
@@ -291,7 +292,7 @@ def _require_other_names(agent: Actor[..., Any]) -> None:
     if taken:
         raise UsageError(
             f"The agent {agent.name!r} has the parameter {', '.join(sorted(taken))}, which `run` takes for itself.",
-            "Give the parameter another name.",
+            f"Give it in the call, `run({agent.name}(…))`, or give the parameter another name.",
         )
 
 

@@ -414,7 +414,10 @@ class FunctionActor(Actor[P, R]):
         return found or (reference_of(self.__module__, self.__qualname__) if is_function else None)
 
     def _is_declared_as(self, other: object) -> bool:
-        return isinstance(other, FunctionActor) and other.__wrapped__ is self.__wrapped__ and other.name == self.name
+        # Not isinstance: that asks the object, and a stand-in for another one may refuse to answer.
+        is_actor = issubclass(cast("type[object]", type(other)), FunctionActor)
+        actor = cast("FunctionActor[..., Any]", other)
+        return is_actor and actor.__wrapped__ is self.__wrapped__ and actor.name == self.name
 
 
 class HandlerActor(Actor[[Any], Any]):

@@ -35,6 +35,8 @@ class ExecutionEvent:
     """One call of an actor. After the call it tells what became of it."""
 
     def __init__(self, actor: Actor[..., Any], tag: str = "", retry_config: RetryConfig | None = None) -> None:
+        if not isinstance(cast(object, actor), Actor):
+            raise UsageError(f"{actor!r} is no actor.", "Give a Tool, an LLM or an Agent, or put `@tool` above it.")
         check_limits(actor.name, retry_config)
         if actor.once and retry_config is not None:
             actor.options(retry_config=retry_config)  # What contradicts itself is refused here.

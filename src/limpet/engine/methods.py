@@ -6,8 +6,10 @@ the program gives.
 
 from __future__ import annotations
 
+import inspect
 import sys
-from types import MethodType, ModuleType
+from functools import cached_property
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from limpet.codec.kinds import Opaque
@@ -16,7 +18,7 @@ from limpet.codec.secret_search import secrets_in
 from limpet.engine.actors import Actor, FunctionActor
 from limpet.engine.call_names import short_name
 from limpet.engine.inputs import SELF
-from limpet.engine.references import found_at, reference_of
+from limpet.engine.references import imported_module, reference_of
 from limpet.engine.user_lines import warn_at_user
 from limpet.errors import NotResumableWarning, UsageError, ValueNotStorable
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_NOT_LOOKED_INTO = sys.stdlib_module_names | {"__main__"}
 
 
 class Method(FunctionActor[P, R]):
@@ -44,17 +48,14 @@ class Method(FunctionActor[P, R]):
 
     @property
     def reference(self) -> str | None:
-        return (None if self.why is None else self._reference_through_module()) or super().reference
+        return (None if self.why is None else self.through_module) or super().reference
 
-    @property
-    def is_in_module(self) -> bool:
-        """Whether the object itself can be imported."""
-        return self._reference_through_module() is not None
-
-    def _reference_through_module(self) -> str | None:
-        """Where the object itself can be imported from, and the method with it."""
+    @cached_property
+    def through_module(self) -> str | None:
+        """Where the object itself can be imported from, and the method with it; None where it cannot."""
         for module in list(sys.modules.values()):
-            if type(module) is ModuleType and module.__name__ != "__main__":  # That may do more when it is run.
+            # What the running script has may be made only where it is run.
+            if type(module) is ModuleType and module.__name__ not in _NOT_LOOKED_INTO:
                 for name, value in list(vars(module).items()):
                     if value is self.owner:
                         return reference_of(module.__name__, f"{name}.{self.__qualname__.rpartition('.')[2]}")
@@ -83,7 +84,7 @@ def tell_not_resumable(actor: Actor[..., Any]) -> None:
     """Warns where no other process could resume the run of a method, as its object is stored nowhere."""
     if not isinstance(actor, Method) or actor.why is None:
         return
-    if actor.is_in_module:
+    if actor.through_module is not None:
         return
     method, cls = short_name(actor.__qualname__), short_name(type(actor.owner).__qualname__)
     why = f"{actor.why.place} cannot be stored: {actor.why.type_name} {actor.why.why}"
@@ -108,13 +109,27 @@ def resumed_method(
 
 
 def _found_bound(method: FunctionActor[..., Any], reference: str | None, noted: Opaque) -> FunctionActor[..., Any]:
-    found = None if reference is None else found_at(reference)
-    if isinstance(found, MethodType):
-        found = cast("Any", found.__func__).__get__(found.__self__)
-    if isinstance(found, FunctionActor) and found.owner is not None:
+    found = None if reference is None else _at(reference)
+    if found is not None and found.owner is not None:
         return found
     raise UsageError(
         f"The run is one of the method {short_name(method.__qualname__)!r}, and its object ({noted.type_name}) is not "
         "stored.",
         f"Give the object: `agent=….{method.__name__}`; or begin such runs with an object that can be stored.",
     )
+
+
+def _at(reference: str) -> FunctionActor[..., Any] | None:
+    """The actor that an imported module has there, bound to what it stands in. A stored reference is no reason to run
+    code, so nothing is asked for an attribute but what has the actor."""
+    start: Any = imported_module(reference)
+    *above, last = reference.rpartition(":")[2].split(".")
+    for part in above:
+        start = inspect.getattr_static(start, part, None)
+    found: Any = inspect.getattr_static(start, last, None)
+    if isinstance(found, classmethod):
+        found, start = cast("Any", found).__func__, start if isinstance(start, type) else type(start)
+        return found.__get__(start) if isinstance(found, FunctionActor) else None
+    if not isinstance(found, FunctionActor):
+        return None
+    return found.__get__(None, start) if isinstance(start, type) else found.__get__(start)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 from limpet.codec.names import main_module_name
 
@@ -32,13 +33,13 @@ def reference_to(is_it: Callable[[object], bool], module: str, qualified_name: s
     return None if other is None else reference_of(module, other)
 
 
-def found_at(reference: str) -> object:
-    """What stands there in a module that is imported already, or in the running script; None where nothing does."""
+def imported_module(reference: str) -> ModuleType | None:
+    """The module that a reference names, if it is imported already; it may be the running script."""
     place, _, qualified_name = reference.rpartition(":")
     if reference_of("__main__", qualified_name) == reference:
         place = "__main__"
     modules = (module for module in list(sys.modules.values()) if getattr(module, "__file__", None) == place)
-    return _followed(sys.modules.get(place) or next(modules, None), qualified_name)
+    return sys.modules.get(place) or next(modules, None)
 
 
 def _followed(start: object, qualified_name: str) -> object:
