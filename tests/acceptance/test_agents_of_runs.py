@@ -291,7 +291,7 @@ def test_a_default_that_is_said_of_a_method_is_no_drift(client: Limpet) -> None:
 
 def test_an_input_of_the_explicit_form_is_compared_as_a_whole(client: Limpet) -> None:
     is_broken = [True]
-    doubles = Tool(name="doubles", handler=lambda input, context, state: input * 2)  # pyright: ignore
+    doubles = Tool(name="doubles", handler=lambda input, context, state: input * 2)
 
     @agent
     async def runs() -> int:

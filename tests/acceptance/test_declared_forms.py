@@ -57,8 +57,8 @@ FORMS: dict[str, tuple[Any, str]] = {
     "a bound method": (LaterAdder().method, "method"),
     "a method of C": ((2).__add__, "__add__"),
     "a function of C without a signature": (functools.partial(max, 5), "max"),
-    "a lambda": (lambda x: x + 2, "<lambda>"),  # pyright: ignore[reportUnknownLambdaType]
-    "a lambda that gives a coroutine": (lambda x: add_later(x), "<lambda>"),  # pyright: ignore[reportUnknownLambdaType]
+    "a lambda": (lambda x: x + 2, "<lambda>"),
+    "a lambda that gives a coroutine": (lambda x: add_later(x), "<lambda>"),
     "a plain wrapper of an async function": (wrapped(add_later), "add_later"),
     "a static method": (staticmethod(add), "add"),
     "a cached function": (functools.lru_cache(add), "add"),
@@ -114,7 +114,7 @@ class Shelf:
     def method(self, x: int) -> tuple[str, int]:
         return type(self).__name__, x
 
-    partial = tool(functools.partial(lambda kind, x: (kind, x), "none"))  # pyright: ignore[reportUnknownLambdaType]
+    partial = tool(functools.partial(lambda kind, x: (kind, x), "none"))
     callable_object = tool(name="callable")(Mock(return_value=("none", 1)))
 
 

@@ -54,7 +54,7 @@ class Shop:
         return number
 
 
-read = Tool(name="read", handler=lambda input, context, state: input)  # pyright: ignore[reportUnknownLambdaType]
+read = Tool(name="read", handler=lambda input, context, state: input)
 
 FORGOTTEN: dict[str, Callable[[], Any]] = {
     "fetch": lambda: fetch("u"),
@@ -95,7 +95,7 @@ def test_python_names_it_outside_of_a_run_as_well(name: str) -> None:
 def test_python_names_an_event_of_the_explicit_form_that_is_never_awaited() -> None:
     state = ExecutionState(state_backend=MemoryStateBackend())
     with pytest.warns(RuntimeWarning, match="coroutine 'read' was never awaited"):
-        ExecutionEvent(actor=read)(3, None, state)
+        ExecutionEvent(actor=read)(3, None, state)  # pyright: ignore[reportUnusedCoroutine]
 
 
 def test_a_call_that_is_replayed_and_never_awaited_is_named_too() -> None:

@@ -14,8 +14,8 @@ from limpet.engine.unawaited import is_call
 from limpet.errors import UsageError
 
 R = TypeVar("R")
-Given = Actor[..., R] | Coroutine[Any, Any, R]
-"""An agent, or a call of one that is not awaited: ``client.run(research("kelp"))``."""
+Given = Actor[..., R] | Coroutine[Any, Any, R] | partial[Coroutine[Any, Any, R]]
+"""An agent, or a call of one that is not awaited: ``client.run(research("kelp"))``; or one with some arguments."""
 
 _OUTSIDE = cast("Any", Actor)._execute_outside.__code__
 """What the coroutine of such a call executes."""

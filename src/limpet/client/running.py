@@ -128,12 +128,7 @@ class Running(OpenedStore):
         ``checkpoint_policy`` says when what is recorded is saved, 'every_step' unless another is given or configured;
         ``on_save_error`` what is done while the store takes nothing: 'fail', 'pause' or 'continue'.
         """
-        actor, args, kwargs = call_of(agent, args, kwargs)
-        if isinstance(agent, Actor):
-            _require_other_names(actor)
-        actor = with_owner(actor, self._stored)
-        if self.backend.outlives_process:
-            tell_not_resumable(actor)
+        actor, args, kwargs = self._call_to_run(agent, args, kwargs)
         run = self._run_with(
             Said(event_bus, record_inputs, wait_s, on_drift),
             self._limits(
@@ -155,6 +150,19 @@ class Running(OpenedStore):
             metadata=metadata or StateMetadata(),
         )
         return await run_to_end(self._writer, run)
+
+    def _call_to_run(
+        self, given: Given[R], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Actor[..., R], tuple[Any, ...], dict[str, Any]]:
+        """The agent of a run that is asked for, and its arguments. Raises UsageError or TypeError where they are none,
+        and warns where no other process could resume it."""
+        actor, args, kwargs = call_of(given, args, kwargs)
+        if isinstance(given, Actor):
+            _require_other_names(actor)
+        actor = with_owner(actor, self._stored)
+        if self.backend.outlives_process:
+            tell_not_resumable(actor)
+        return actor, args, kwargs
 
     def _run_with(self, said: Said, limits: Limits, **what: Any) -> Run:
         """A run as it is asked for, with the settings of the store for what nothing is said of."""

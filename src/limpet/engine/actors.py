@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property, partial
 from types import FunctionType
 from typing import (
@@ -20,7 +20,6 @@ from typing import (
     NoReturn,
     ParamSpec,
     Self,
-    TypedDict,
     TypeVar,
     cast,
     overload,
@@ -29,10 +28,19 @@ from weakref import WeakSet, WeakValueDictionary
 
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MissingSecret, secret_parameters, texts_of
+from limpet.engine.actor_options import (
+    TOLERANCE,
+    Comparison,
+    Condition,
+    Probe,
+    check_limits,
+    check_total,
+    determinism_of,
+    require_known,
+)
 from limpet.engine.call import Call
 from limpet.engine.call_names import named, short_name
 from limpet.engine.callables import Binding, examined, innermost
-from limpet.engine.determinism import Comparison, determinism_of
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.perform import perform, perform_call
 from limpet.engine.references import reference_of, reference_to
@@ -49,57 +57,10 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-Condition = Callable[..., object]
-"""Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
-
-Probe = Callable[..., object]
-"""Given a handler's arguments; Happened(result), DidNotHappen(), or anything else where it does not know."""
-
-TOLERANCE = 1e-6
-"""How far numbers of an approximate actor may be apart, unless it says so itself."""
-
 declared_once: WeakSet[Actor[..., Any]] = WeakSet()
 """The actors of this process that are declared ``once``."""
 with_undo: WeakValueDictionary[tuple[str, EventType, str], Actor[..., Any]] = WeakValueDictionary()
 """The actors of this process that something undoes, by name and kind, and the name of what undoes them."""
-
-
-class Options(TypedDict, total=False):
-    """What can be declared of an actor, by decorator or class."""
-
-    name: str
-    description: str
-    version: str
-    preconditions: Sequence[Condition]
-    postconditions: Sequence[Condition]
-    is_artifact: bool
-    """Store every result as an artifact, whatever its size."""
-    gate: bool
-    """Where the policy saves on gates: all that was recorded is saved with the outcome of this."""
-    total_events: int
-    """Of an agent: about how many events its runs have, from which their progress is told."""
-    once: bool
-    """Never executed twice without a person's word: the start is durable before the handler runs."""
-    probe: Probe
-    """Of what is declared ``once``: finds out whether a call that was cut off has done its work."""
-    undo: Callable[..., object]
-    """What undoes a call when its run is rolled back: given its arguments, and ``result`` if it takes that."""
-    retry_config: RetryConfig
-    """How often and when a call that failed is tried again."""
-    timeout_s: float
-    """How long one attempt may take; then it is cancelled, and fails with EventTimedOut."""
-    total_timeout_s: float
-    """How long a call may take as a whole, with all attempts and the waits between them."""
-    determinism: DeterminismLevel
-    """How far executing it again gives the same; what a validation compares. Strict where nothing is said."""
-    tolerance: float
-    """Of an approximate actor: how far numbers may be apart, relative to them."""
-    compare: Comparison
-    """Of an approximate actor: whether a result counts as the recorded one."""
-    cacheable: bool
-    """Accepted from older programs; does nothing."""
-    cache_ttl: int
-    """Accepted from older programs; does nothing."""
 
 
 class Actor(Generic[P, R]):
@@ -181,7 +142,7 @@ class Actor(Generic[P, R]):
         """See to what follows from the options of execution. Raises UsageError where they contradict each other."""
         config = self.retry_config
         check_limits(self.name, config, self.timeout_s, self.total_timeout_s)
-        _check_total(self.name, self.total_events)
+        check_total(self.name, self.total_events)
         if self.once and config is not None and config.enabled and config.max_attempts > 1:
             raise UsageError(
                 f"The actor {self.name!r} is declared once, and is to be tried {config.max_attempts} times.",
@@ -329,7 +290,7 @@ class FunctionActor(Actor[P, R]):
     def __init__(
         self, function: Callable[..., Any], event_type: EventType, name: str | None = None, **options: Any
     ) -> None:
-        _require_known(options)
+        require_known(options)
         declared = examined(function, event_type)
         function = declared.function
         self.event_type = event_type
@@ -415,7 +376,7 @@ class FunctionActor(Actor[P, R]):
 
     def _is_declared_as(self, other: object) -> bool:
         # Not isinstance: that asks the object, and a stand-in for another one may refuse to answer.
-        is_actor = issubclass(cast("type[object]", type(other)), FunctionActor)
+        is_actor = issubclass(type(other), FunctionActor)
         actor = cast("FunctionActor[..., Any]", other)
         return is_actor and actor.__wrapped__ is self.__wrapped__ and actor.name == self.name
 
@@ -435,7 +396,7 @@ class HandlerActor(Actor[[Any], Any]):
         output_model: Any = None,
         **options: Any,
     ) -> None:
-        _require_known(options)
+        require_known(options)
         super().__init__(name=name, **options)
         function = handler or getattr(self, "handler", None)
         if not callable(function):
@@ -476,28 +437,3 @@ class HandlerActor(Actor[[Any], Any]):
     def reference(self) -> str | None:
         cls = type(self)
         return None if cls.__module__.startswith("limpet.") else reference_of(cls.__module__, cls.__qualname__)
-
-
-def check_limits(
-    name: str, retry_config: object, timeout_s: float | None = None, total_timeout_s: float | None = None
-) -> None:
-    """Raises UsageError for what cannot limit a call."""
-    if retry_config is not None and not isinstance(retry_config, RetryConfig):
-        raise UsageError(f"The actor {name!r} has the retry_config {retry_config!r}.", "Give a RetryConfig.")
-    for option, limit in (("timeout_s", timeout_s), ("total_timeout_s", total_timeout_s)):
-        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
-        if limit is not None and not (is_number and 0 < limit < float("inf")):
-            raise UsageError(f"The actor {name!r} has the {option} {limit!r}.", "Give seconds, more than 0.")
-
-
-def _check_total(name: str, total: object) -> None:
-    if total is not None and (not isinstance(total, int) or isinstance(total, bool) or total < 1):
-        raise UsageError(f"The actor {name!r} has the total_events {total!r}.", "Give a whole number from 1 on.")
-
-
-def _require_known(options: Mapping[str, object]) -> None:
-    unknown = sorted(set(options) - set(Options.__annotations__))
-    if unknown:
-        raise UsageError(
-            f"{', '.join(unknown)} is no option of an actor.", f"The options are {', '.join(Options.__annotations__)}."
-        )

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from limpet.engine.actors import Actor, HandlerActor, check_limits
+from limpet.engine.actor_options import check_limits
+from limpet.engine.actors import Actor, HandlerActor
 from limpet.engine.call import Call
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.opening import is_rolled_back

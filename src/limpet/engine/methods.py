@@ -102,7 +102,7 @@ def resumed_method(
     """The agent of a stored run: a method with the object that is stored, or that a module has. Raises UsageError."""
     if not isinstance(recorded, dict) or SELF not in recorded or not isinstance(actor, FunctionActor):
         return actor
-    owner, method = cast("dict[str, object]", recorded)[SELF], cast("FunctionActor[..., Any]", actor)
+    owner, method = cast("dict[str, object]", recorded)[SELF], actor
     if method.owner is None:
         method = method.__get__(owner) if not isinstance(owner, Opaque) else _found_bound(method, reference, owner)
     return with_owner(method, stored)
@@ -127,9 +127,7 @@ def _at(reference: str) -> FunctionActor[..., Any] | None:
     for part in above:
         start = inspect.getattr_static(start, part, None)
     found: Any = inspect.getattr_static(start, last, None)
+    cls, instance = (start, None) if isinstance(start, type) else (cast("Any", type(start)), start)
     if isinstance(found, classmethod):
-        found, start = cast("Any", found).__func__, start if isinstance(start, type) else type(start)
-        return found.__get__(start) if isinstance(found, FunctionActor) else None
-    if not isinstance(found, FunctionActor):
-        return None
-    return found.__get__(None, start) if isinstance(start, type) else found.__get__(start)
+        found, instance = cast("Any", found).__func__, cls
+    return found.__get__(instance, cls) if issubclass(type(found), FunctionActor) else None
