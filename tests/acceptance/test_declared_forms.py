@@ -157,7 +157,10 @@ class ManyLater:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "text": ("fetch", r"`@tool` was given the text 'fetch'. Give options by their names: `@tool\(name='fetch'\)`"),
+    "text": (
+        "fetch",
+        r"`@tool` was given 'fetch', which is no function. Give options by their names: `@tool\(name='fetch'\)`",
+    ),
     "a number": (3, "3 was declared as an actor, and is no function. Decorate a function"),
     "a class": (Point, "`@tool` stands above the class Point. Put it above a method of the class"),
     "a property": (property(add), "`@tool` stands above the property add, .* Leave `@property` out"),

@@ -182,8 +182,6 @@ UNFINISHED: dict[str, tuple[Callable[[], Any], str]] = {
     "a coroutine": (own_coroutine, "coroutine 'own_coroutine' was not awaited. Write `await` before the call"),
     "a task": (lambda: asyncio.create_task(own_coroutine()), "task was not awaited. Await the task"),
     "an actor": (lambda: fetch, "actor 'fetch' was not called. Call it, and await the call"),
-    "a function": (lambda: own_coroutine, "function 'own_coroutine' was not called. Call it"),
-    "a method": (lambda: "page".upper, "function 'str.upper' was not called. Call it"),
 }
 
 

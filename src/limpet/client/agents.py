@@ -25,7 +25,9 @@ def call_of(
     given: Given[R], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Actor[..., R], tuple[Any, ...], dict[str, Any]]:
     """The agent and the arguments of a run. Raises UsageError, or TypeError where the arguments do not fit."""
-    if isinstance(given, CoroutineType):
+    if isinstance(given, Actor):
+        actor = cast("Actor[..., R]", given)
+    elif isinstance(given, CoroutineType):
         actor, made_args, made_kwargs = _call_in(given)
         if args or kwargs:
             raise UsageError(

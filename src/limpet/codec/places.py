@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from datetime import datetime, time, timezone
 from inspect import CORO_CREATED, getcoroutinestate
-from types import BuiltinFunctionType, CoroutineType, FunctionType, MethodType, NoneType
+from types import CoroutineType, NoneType
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -81,8 +81,6 @@ def _unfinished(value: object) -> tuple[str, str] | None:
             return "coroutine", f"{_called(coro)} was not awaited"
         case Future():
             return "task", "was not awaited"
-        case FunctionType() | BuiltinFunctionType() | MethodType():
-            return "function", f"{_called(value)} was not called"
         case _:
             is_actor = hasattr(type(value), "__await__") and hasattr(value, "__wrapped__")
             return ("actor", f"{_called(value)} was not called") if is_actor else None

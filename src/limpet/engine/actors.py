@@ -286,6 +286,7 @@ class FunctionActor(Actor[P, R]):
 
     owner: object = None
     """Of a method: the object or the class that it is bound to."""
+    _found_at: str | None = None
 
     def __init__(
         self, function: Callable[..., Any], event_type: EventType, name: str | None = None, **options: Any
@@ -370,9 +371,9 @@ class FunctionActor(Actor[P, R]):
         is_function = type(self.__wrapped__) is FunctionType and self.__name__ != "<lambda>"
         if is_function and "<locals>" in self.__qualname__:
             return None
-        found = reference_to(self._is_declared_as, self.__module__, self.__qualname__)
-        # While it is being declared, its module does not have it yet.
-        return found or (reference_of(self.__module__, self.__qualname__) if is_function else None)
+        if self._found_at is None:  # While it is being declared, its module does not have it yet.
+            self._found_at = reference_to(self._is_declared_as, self.__module__, self.__qualname__)
+        return self._found_at or (reference_of(self.__module__, self.__qualname__) if is_function else None)
 
     def _is_declared_as(self, other: object) -> bool:
         # Not isinstance: that asks the object, and a stand-in for another one may refuse to answer.

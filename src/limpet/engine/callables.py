@@ -80,7 +80,8 @@ def _unwrapped(given: object) -> tuple[object, Binding]:
 def _require_function(given: object, function: object, kind: str) -> None:
     if isinstance(given, str):
         raise UsageError(
-            f"`@{kind}` was given the text {given!r}.", f"Give options by their names: `@{kind}(name={given!r})`."
+            f"`@{kind}` was given {given!r}, which is no function.",
+            f"Give options by their names: `@{kind}(name={given!r})`.",
         )
     if isinstance(getattr(function, "event_type", None), EventType):
         raise UsageError(

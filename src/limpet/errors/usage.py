@@ -288,7 +288,6 @@ _DATA = (
 _INSTEAD = {
     "coroutine": "Write `await` before the call.",
     "task": "Await the task.",
-    "function": "Call it.",
     "actor": "Call it, and await the call.",
 }
 """What to do about a value that is no result yet."""
