@@ -17,6 +17,7 @@ from limpet.codec.left_out import NotStored
 from limpet.codec.secrets import MissingSecret, Secret
 from limpet.codec.user_types.registered import register_type
 from limpet.declare import LLM, Agent, Tool, agent, llm, tool
+from limpet.engine.actors import Actor
 from limpet.engine.answer_text import ask_in_terminal
 from limpet.engine.asking import ask, sleep, sleep_until, wait_for_message
 from limpet.engine.bus import EventBus
@@ -72,6 +73,7 @@ from limpet.errors import (
     NotEncrypted,
     NotImported,
     NotRecorded,
+    NotResumableWarning,
     OnceAgain,
     OutcomeUnknown,
     PositionTaken,
@@ -196,6 +198,7 @@ if _typing.TYPE_CHECKING:
 
 __all__ = [
     "LLM",
+    "Actor",
     "Agent",
     "AgentNotFound",
     "AlreadyAnswered",
@@ -305,6 +308,7 @@ __all__ = [
     "NotEncrypted",
     "NotImported",
     "NotRecorded",
+    "NotResumableWarning",
     "NotStored",
     "OnDrift",
     "OnSaveError",

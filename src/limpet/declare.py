@@ -7,7 +7,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from limpet.backends.contract import StateBackend
 from limpet.client import Limpet, StoppingOptions
-from limpet.engine.actors import Actor, FunctionActor, HandlerActor, Options
+from limpet.engine.actor_options import Options
+from limpet.engine.actors import Actor, FunctionActor, HandlerActor
 from limpet.engine.bus import EventBus
 from limpet.engine.declared import declare
 from limpet.model import EventType, StateMetadata

@@ -116,6 +116,8 @@ async def options_keep_parameters_and_result() -> None:
 async def runs_give_what_the_agent_gives(client: Limpet) -> None:
     assert_type(await research.run("kelp", state_id="x"), Report)
     assert_type(await client.run(research, "kelp"), Report)
+    assert_type(await client.run(research("kelp"), state_id="x"), Report)
+    assert_type(client.run_sync(survey(["kelp"])), dict[str, int])
     assert_type(await client.run(research, "kelp", state_id="x", metadata=StateMetadata(tags=["demo"])), Report)
     assert_type(await client.run(survey, ["kelp"]), dict[str, int])
     assert_type(await client.resume("x", agent=research), Report)

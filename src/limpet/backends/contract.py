@@ -161,6 +161,9 @@ class StateBackend(ABC):
     """True where such a commit may be made on the event loop after all, for a run that is alone, once the last few were
     quick. For a local disk, whose stalls are short and rare; never for a network."""
 
+    outlives_process: bool = True
+    """False where the states are gone with the process, so that no other one can resume them."""
+
     name: str
     """What the store is called in messages; a password never stands in it."""
 

@@ -9,12 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
+from limpet.client.agents import Given, call_of, checked_agent
 from limpet.client.opened import OpenedStore
 from limpet.engine.actors import Actor
 from limpet.engine.bus import EventBus
 from limpet.engine.declared import find_actor
 from limpet.engine.limits import Limits
 from limpet.engine.live import PATIENCE_S
+from limpet.engine.methods import resumed_method, tell_not_resumable, with_owner
 from limpet.engine.reading import JournalReader
 from limpet.engine.run import MakeTimeline, Run, run_to_end
 from limpet.engine.watching import Checker
@@ -81,7 +83,8 @@ class Running(OpenedStore):
 
     async def run(
         self,
-        agent: Actor[..., R],
+        agent: Given[R],
+        /,
         *args: Any,
         state_id: str | None = None,
         metadata: StateMetadata | None = None,
@@ -101,7 +104,7 @@ class Running(OpenedStore):
         on_save_error: OnSaveError | str | None = None,
         **kwargs: Any,
     ) -> R:
-        """Run an agent durably and give its result.
+        """Run an agent durably and give its result: ``run(research, "kelp")``, or ``run(research("kelp"))``.
 
         Idempotent by ``state_id``: an unknown one starts, an unfinished one is taken up where it stands, a completed
         one gives its recorded result without running anything. Without an id a new one is made.
@@ -125,7 +128,7 @@ class Running(OpenedStore):
         ``checkpoint_policy`` says when what is recorded is saved, 'every_step' unless another is given or configured;
         ``on_save_error`` what is done while the store takes nothing: 'fail', 'pause' or 'continue'.
         """
-        _require_other_names(agent)
+        actor, args, kwargs = self._call_to_run(agent, args, kwargs)
         run = self._run_with(
             Said(event_bus, record_inputs, wait_s, on_drift),
             self._limits(
@@ -140,13 +143,26 @@ class Running(OpenedStore):
                 checkpoint_policy=checkpoint_policy,
                 on_save_error=on_save_error,
             ),
-            actor=agent,
+            actor=actor,
             args=args,
             kwargs=kwargs,
-            state_id=new_state_id(agent.name) if state_id is None else checked_state_id(state_id),
+            state_id=new_state_id(actor.name) if state_id is None else checked_state_id(state_id),
             metadata=metadata or StateMetadata(),
         )
         return await run_to_end(self._writer, run)
+
+    def _call_to_run(
+        self, given: Given[R], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Actor[..., R], tuple[Any, ...], dict[str, Any]]:
+        """The agent of a run that is asked for, and its arguments. Raises UsageError or TypeError where they are none,
+        and warns where no other process could resume it."""
+        actor, args, kwargs = call_of(given, args, kwargs)
+        if isinstance(given, Actor):
+            _require_other_names(actor)
+        actor = with_owner(actor, self._stored)
+        if self.backend.outlives_process:
+            tell_not_resumable(actor)
+        return actor, args, kwargs
 
     def _run_with(self, said: Said, limits: Limits, **what: Any) -> Run:
         """A run as it is asked for, with the settings of the store for what nothing is said of."""
@@ -191,7 +207,7 @@ class Running(OpenedStore):
             usual[1] if on_save_error is None else on_save_error_of(on_save_error),
         )
 
-    def run_sync(self, agent: Actor[..., R], *args: Any, **kwargs: Any) -> R:
+    def run_sync(self, agent: Given[R], /, *args: Any, **kwargs: Any) -> R:
         """As ``run``, from plain code."""
         _require_no_loop("run_sync", "run")
         return asyncio.run(self.run(agent, *args, **kwargs))
@@ -252,8 +268,10 @@ class Running(OpenedStore):
                 f"State {header.state_id!r} was made in the explicit form, so there is no agent to resume.",
                 "Load it with `ExecutionState.load_from_state_id`.",
             )
-        actor = agent or find_actor(header.agent, parse(first.address).name)
-        args, kwargs = actor.arguments_of(await self._stored.decode_record(first.input, first.artifacts))
+        actor = find_actor(header.agent, parse(first.address).name) if agent is None else checked_agent(agent)
+        recorded = await self._stored.decode_record(first.input, first.artifacts)
+        actor = resumed_method(actor, recorded, header.agent, self._stored)
+        args, kwargs = actor.arguments_of(recorded)
         return self._run_with(
             Said(event_bus, record_inputs, wait_s, on_drift),
             self._limits(**stopping),
@@ -282,7 +300,7 @@ def _require_other_names(agent: Actor[..., Any]) -> None:
     if taken:
         raise UsageError(
             f"The agent {agent.name!r} has the parameter {', '.join(sorted(taken))}, which `run` takes for itself.",
-            "Give the parameter another name.",
+            f"Give it in the call, `run({agent.name}(…))`, or give the parameter another name.",
         )
 
 

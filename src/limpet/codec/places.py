@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from datetime import datetime, time, timezone
-from types import NoneType
+from inspect import CORO_CREATED, getcoroutinestate
+from types import CoroutineType, NoneType
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -64,8 +66,29 @@ def _search(
 
 def _error(value: object, place: str, cause: Exception) -> ValueNotStorable:
     if isinstance(cause, NotStorable):
-        return ValueNotStorable(place, _name(cause.cls), cause.why)
+        kind, why = _unfinished(value) or (_name(cause.cls), cause.why)
+        return ValueNotStorable(place, kind, why)
     return ValueNotStorable(place, _name(type(value)), f"cannot be packed ({cause})")
+
+
+def _unfinished(value: object) -> tuple[str, str] | None:
+    """What stands in the place of a result and is none yet, and why: it was not awaited, or not called."""
+    match value:
+        case CoroutineType():
+            coro = cast("CoroutineType[Any, Any, Any]", value)
+            if getcoroutinestate(coro) == CORO_CREATED:
+                coro.close()  # The error says it: Python need not say that it was never awaited.
+            return "coroutine", f"{_called(coro)} was not awaited"
+        case Future():
+            return "task", "was not awaited"
+        case _:
+            is_actor = hasattr(type(value), "__await__") and hasattr(value, "__wrapped__")
+            return ("actor", f"{_called(value)} was not called") if is_actor else None
+
+
+def _called(value: object) -> str:
+    name = getattr(value, "__qualname__", "")
+    return repr(str(name).rpartition("<locals>.")[2])
 
 
 def _parts(value: Any, place: str) -> Iterator[tuple[object, str]]:

@@ -8,25 +8,47 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
 import warnings
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, cast, overload
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from types import FunctionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
 from weakref import WeakSet, WeakValueDictionary
 
 import msgspec
 
 from limpet.codec.annotations import names_around
-from limpet.codec.names import main_module_name
 from limpet.codec.secret_annotations import Hidings
+from limpet.engine.actor_options import (
+    TOLERANCE,
+    Comparison,
+    Condition,
+    Probe,
+    check_limits,
+    check_total,
+    determinism_of,
+    require_known,
+)
 from limpet.engine.call import Call
+from limpet.engine.call_names import named, short_name
+from limpet.engine.callables import Binding, examined
 from limpet.engine.hidden import SecretsOfCalls, hidden_arguments, hidden_of, hidden_of_handler, places_of
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.perform import perform, perform_call
+from limpet.engine.references import reference_of, reference_to
 from limpet.engine.scope import current_scope
-from limpet.engine.signatures import is_async, only_named
+from limpet.engine.signatures import is_async, only_named, require_fit
 from limpet.engine.threads import loop_of, run_plain, wait_for
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread, using_key
@@ -38,59 +60,10 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-Condition = Callable[..., object]
-"""Given a handler's arguments (before it) or its result (after it); False or an exception stops the event."""
-
-Probe = Callable[..., object]
-"""Given a handler's arguments; Happened(result), DidNotHappen(), or anything else where it does not know."""
-
-Comparison = Callable[[Any, Any], object]
-"""Given the recorded result and the one of executing again; true if the second counts as the first."""
-TOLERANCE = 1e-6
-"""How far numbers of an approximate actor may be apart, unless it says so itself."""
-
 declared_once: WeakSet[Actor[..., Any]] = WeakSet()
 """The actors of this process that are declared ``once``."""
 with_undo: WeakValueDictionary[tuple[str, EventType, str], Actor[..., Any]] = WeakValueDictionary()
 """The actors of this process that something undoes, by name and kind, and the name of what undoes them."""
-
-
-class Options(TypedDict, total=False):
-    """What can be declared of an actor, by decorator or class."""
-
-    name: str
-    description: str
-    version: str
-    preconditions: Sequence[Condition]
-    postconditions: Sequence[Condition]
-    is_artifact: bool
-    """Store every result as an artifact, whatever its size."""
-    gate: bool
-    """Where the policy saves on gates: all that was recorded is saved with the outcome of this."""
-    total_events: int
-    """Of an agent: about how many events its runs have, from which their progress is told."""
-    once: bool
-    """Never executed twice without a person's word: the start is durable before the handler runs."""
-    probe: Probe
-    """Of what is declared ``once``: finds out whether a call that was cut off has done its work."""
-    undo: Callable[..., object]
-    """What undoes a call when its run is rolled back: given its arguments, and ``result`` if it takes that."""
-    retry_config: RetryConfig
-    """How often and when a call that failed is tried again."""
-    timeout_s: float
-    """How long one attempt may take; then it is cancelled, and fails with EventTimedOut."""
-    total_timeout_s: float
-    """How long a call may take as a whole, with all attempts and the waits between them."""
-    determinism: DeterminismLevel
-    """How far executing it again gives the same; what a validation compares. Strict where nothing is said."""
-    tolerance: float
-    """Of an approximate actor: how far numbers may be apart, relative to them."""
-    compare: Comparison
-    """Of an approximate actor: whether a result counts as the recorded one."""
-    cacheable: bool
-    """Accepted from older programs; does nothing."""
-    cache_ttl: int
-    """Accepted from older programs; does nothing."""
 
 
 class Actor(SecretsOfCalls, Generic[P, R]):
@@ -129,8 +102,10 @@ class Actor(SecretsOfCalls, Generic[P, R]):
         cacheable: bool | None = None,
         cache_ttl: int | None = None,
     ) -> None:
-        if not name:
-            raise UsageError("An actor needs a name.", "Give one with `name=…`.")
+        if not isinstance(cast(object, name), str) or not name:
+            raise UsageError(f"An actor needs a name, and has {name!r}.", "Give a text with `name=…`.")
+        if not isinstance(cast(object, version), str | None):
+            raise UsageError(f"The actor {name!r} has the version {version!r}.", "Give a text.")
         if cacheable is not None or cache_ttl is not None:
             warnings.warn(
                 "`cacheable` and `cache_ttl` do nothing: a run's results are in its journal.",
@@ -154,12 +129,13 @@ class Actor(SecretsOfCalls, Generic[P, R]):
         self.total_timeout_s = total_timeout_s
         self.is_agent = self.event_type is EventType.AGENT_CALL
         self._check_execution()
-        self.determinism = _determinism(name, determinism, tolerance, compare)
+        self.determinism = determinism_of(name, determinism, tolerance, compare)
         self.tolerance = TOLERANCE if tolerance is None else tolerance
         self.compare = compare
         self.key: str | None = None
         self.label = label(name)
         self.suffix = f"{SEPARATOR}{self.event_type}"
+        self._name_calls(name)
         if once:
             declared_once.add(self)
         if undo is not None:
@@ -169,7 +145,7 @@ class Actor(SecretsOfCalls, Generic[P, R]):
         """See to what follows from the options of execution. Raises UsageError where they contradict each other."""
         config = self.retry_config
         check_limits(self.name, config, self.timeout_s, self.total_timeout_s)
-        _check_total(self.name, self.total_events)
+        check_total(self.name, self.total_events)
         if self.once and config is not None and config.enabled and config.max_attempts > 1:
             raise UsageError(
                 f"The actor {self.name!r} is declared once, and is to be tried {config.max_attempts} times.",
@@ -188,27 +164,32 @@ class Actor(SecretsOfCalls, Generic[P, R]):
         self.has_details = self.once or self.undo is not None or self.event_type is EventType.LLM_CALL
         """Whether its outcomes may have more to say than most."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def _name_calls(self, name: str) -> None:
+        """From now on Python names the calls so where one of them is never awaited."""
+        self._shown_name = name
+        self._perform, self._perform_call = named(perform, name), named(perform_call, name)
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         """Inside a run, an event whose address is taken now; outside, just the function. Either way to be awaited."""
         scope = current_scope.get()
         if scope is None:
-            require_scope_not_lost(self.name)
-            return self._execute_outside(args, kwargs)
+            return self._outside(args, kwargs)
         live, path = scope.live, scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
         address = path + self.suffix
         if live.rehearsal is not None:
             live.rehearsal.note_site(address)
         if self.key is not None:
-            return perform_keyed(scope, self.label, perform, scope, self, path, address, args, kwargs)
+            return perform_keyed(scope, self.label, self._perform, scope, self, path, address, args, kwargs)
         if address in live.history.index:
-            return perform(scope, self, path, address, args, kwargs)
-        return perform_call(scope, Call(self, path, args, kwargs, args, address))
+            return self._perform(scope, self, path, address, args, kwargs)
+        return self._perform_call(scope, Call(self, path, args, kwargs, args, address))
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The same from plain code, waiting for the result. Inside a plain actor it keeps the scope."""
         scope = scope_of_thread(self)
         if scope is None and self.is_plain:
-            return self.function(*args, **kwargs)
+            result = self.function(*args, **kwargs)
+            return wait_for(result, None) if inspect.iscoroutine(result) else result
         loop = None if scope is None else loop_of(scope)  # Before the call is made: a stopped run makes none.
         with using_key(scope, self):
             return wait_for(self(*args, **kwargs), loop)
@@ -248,7 +229,7 @@ class Actor(SecretsOfCalls, Generic[P, R]):
             changed._check_execution()
         # What is said of one call counts by itself: a tolerance there makes it approximate.
         if determinism is not None or tolerance is not None or compare is not None:
-            changed.determinism = _determinism(changed.name, determinism, tolerance, compare)
+            changed.determinism = determinism_of(changed.name, determinism, tolerance, compare)
             changed.tolerance = TOLERANCE if tolerance is None else tolerance
             changed.compare = compare
         changed.label = label(changed.name, changed.key)
@@ -261,6 +242,9 @@ class Actor(SecretsOfCalls, Generic[P, R]):
             args, kwargs = hidden_arguments(self.name, self.hidden.parameters, self.places, args, kwargs)
         return {"args": list(args), "kwargs": kwargs} if kwargs else list(args)
 
+    def require_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises TypeError where a call could not be made with these arguments."""
+
     def arguments_of(self, recorded: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that a recorded input was made of."""
         if isinstance(recorded, list):
@@ -272,10 +256,23 @@ class Actor(SecretsOfCalls, Generic[P, R]):
         """Where this actor can be imported from, 'module:name' or 'file.py:name'; None where it cannot."""
         return None
 
+    def _outside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        require_scope_not_lost(self.name)
+        call = self._execute_outside(args, kwargs)
+        call.__qualname__ = self._shown_name
+        return call
+
     async def _execute_outside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.is_plain:
-            return await run_plain(self.function, args, kwargs)
-        return await self.function(*args, **kwargs)
+        if not self.is_plain:
+            return await self.function(*args, **kwargs)
+        result = await run_plain(self.function, args, kwargs)
+        return await result if inspect.iscoroutine(result) else result
+
+    if not TYPE_CHECKING:  # A type checker is to say that an actor is not awaited, too.
+
+        def __await__(self) -> NoReturn:
+            shown = self._shown_name
+            raise UsageError(f"`await {shown}` awaits the actor itself.", f"Call it: `await {shown}(…)`.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -284,27 +281,26 @@ class Actor(SecretsOfCalls, Generic[P, R]):
 class FunctionActor(Actor[P, R]):
     """A decorated function, of any signature."""
 
+    owner: object = None
+    """Of a method: the object or the class that it is bound to."""
+    _found_at: str | None = None
+
     def __init__(
         self, function: Callable[..., Any], event_type: EventType, name: str | None = None, **options: Any
     ) -> None:
-        _require_known(options)
-        if not callable(function):
-            raise UsageError(f"{function!r} was declared as an actor, and is no function.", "Decorate a function.")
-        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-            raise UsageError(
-                f"{function.__qualname__} is a generator, and what it yields could not be given again.",
-                "Return a list instead.",
-            )
+        require_known(options)
+        declared = examined(function, event_type)
+        function = declared.function
         self.event_type = event_type
-        super().__init__(name=name or function.__name__, **options)
+        super().__init__(name=declared.name if name is None else name, **options)
         self.function = function
         self.is_plain = not is_async(function)
-        self.description = self.description or inspect.getdoc(function) or ""
-        self.__name__ = function.__name__
-        self.__qualname__ = function.__qualname__
-        self.__module__ = function.__module__
-        self.__doc__ = function.__doc__
+        self.description = self.description or declared.description
+        self.__name__, self.__qualname__, self.__module__ = declared.name, declared.qualified_name, declared.module
+        self.__doc__ = declared.description or None
         self.__wrapped__ = function
+        self._binding = declared.binding
+        self._name_calls(short_name(declared.qualified_name))
         self.places = places_of(function)
         self.only_named = only_named(function)
         self._local = names_around(function)
@@ -318,12 +314,20 @@ class FunctionActor(Actor[P, R]):
     ) -> FunctionActor[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: the instance goes to the function and is not part of the recorded input."""
-        if instance is None:
+        if self._binding is Binding.CLASS:
+            instance = type(instance) if owner is None else owner
+        if instance is None or self._binding is Binding.NOTHING:
             return self
         bound = copy.copy(self)
         bound.function = partial(self.function, instance)
+        bound.owner = instance
         bound.places = msgspec.structs.replace(self.places, positional=self.places.positional[1:])
         return bound
+
+    def require_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        most = len(self.places.positional)
+        if kwargs or self.only_named or not most - self.places.defaults <= len(args) <= most:
+            require_fit(self._shown_name, self.function, args, kwargs)
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.secret_parameters:
@@ -343,7 +347,21 @@ class FunctionActor(Actor[P, R]):
 
     @property
     def reference(self) -> str | None:
-        return reference_of(self.__module__, self.__qualname__)
+        if isinstance(self.owner, type):
+            name = self.__qualname__.rpartition(".")[2]
+            return reference_of(self.owner.__module__, f"{self.owner.__qualname__}.{name}")
+        is_function = type(self.__wrapped__) is FunctionType and self.__name__ != "<lambda>"
+        if is_function and "<locals>" in self.__qualname__:
+            return None
+        if self._found_at is None:  # While it is being declared, its module does not have it yet.
+            self._found_at = reference_to(self._is_declared_as, self.__module__, self.__qualname__)
+        return self._found_at or (reference_of(self.__module__, self.__qualname__) if is_function else None)
+
+    def _is_declared_as(self, other: object) -> bool:
+        # Not isinstance: that asks the object, and a stand-in for another one may refuse to answer.
+        is_actor = issubclass(type(other), FunctionActor)
+        actor = cast("FunctionActor[..., Any]", other)
+        return is_actor and actor.__wrapped__ is self.__wrapped__ and actor.name == self.name
 
 
 class HandlerActor(Actor[[Any], Any]):
@@ -361,12 +379,15 @@ class HandlerActor(Actor[[Any], Any]):
         output_model: Any = None,
         **options: Any,
     ) -> None:
-        _require_known(options)
+        require_known(options)
         super().__init__(name=name, **options)
         function = handler or getattr(self, "handler", None)
-        if function is None:
+        if not callable(function):
             raise UsageError(
-                f"The actor {name!r} has no handler.", "Give one with `handler=…`, or declare it as a method."
+                f"The actor {name!r} has no handler."
+                if function is None
+                else f"The handler of {name!r} is {function!r}.",
+                "Give a function with `handler=…`, or declare a method `handler`.",
             )
         self.handler = function
         self.function = function
@@ -382,15 +403,18 @@ class HandlerActor(Actor[[Any], Any]):
     def __call__(self, input: Any, context: Any = None) -> Coroutine[Any, Any, Any]:
         scope = current_scope.get()
         if scope is None:
-            require_scope_not_lost(self.name)
-            return self._execute_outside((input, context, None), {})
+            return self._outside((input, context, None), {})
         path = scope.take(self.label) if self.key is None else scope.take_keyed(self.label)
         call = Call(self, path, (input, context, scope.live.facade), {}, (input,))
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
         if self.key is not None:
-            return perform_keyed(scope, self.label, perform_call, scope, call)
-        return perform_call(scope, call)
+            return perform_keyed(scope, self.label, self._perform_call, scope, call)
+        return self._perform_call(scope, call)
+
+    def require_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if kwargs or len(args) != 1:
+            raise TypeError(f"{self.name} is run with one argument, its input")
 
     def call(self, input: Any, context: Any = None) -> Any:
         scope = scope_of_thread(self)
@@ -401,67 +425,3 @@ class HandlerActor(Actor[[Any], Any]):
     def reference(self) -> str | None:
         cls = type(self)
         return None if cls.__module__.startswith("limpet.") else reference_of(cls.__module__, cls.__qualname__)
-
-
-def _determinism(
-    name: str, level: DeterminismLevel | str | None, tolerance: float | None, compare: Comparison | None
-) -> DeterminismLevel | None:
-    """The level that is declared; a tolerance or a comparison says that it is approximate."""
-    if level is not None and level not in list(DeterminismLevel):
-        raise UsageError(
-            f"The actor {name!r} has the determinism {level!r}.", f"Use one of {', '.join(DeterminismLevel)}."
-        )
-    if tolerance is not None and not 0 <= tolerance < 1:
-        raise UsageError(f"The actor {name!r} has the tolerance {tolerance!r}.", "Give a number from 0 to less than 1.")
-    if tolerance is None and compare is None:
-        return None if level is None else DeterminismLevel(level)
-    if level not in (None, DeterminismLevel.APPROXIMATE):
-        raise UsageError(
-            f"The actor {name!r} is declared {level}, and has a tolerance or a comparison.",
-            "Declare it approximate, or leave those out.",
-        )
-    return DeterminismLevel.APPROXIMATE
-
-
-def check_limits(
-    name: str, retry_config: object, timeout_s: float | None = None, total_timeout_s: float | None = None
-) -> None:
-    """Raises UsageError for what cannot limit a call."""
-    if retry_config is not None and not isinstance(retry_config, RetryConfig):
-        raise UsageError(f"The actor {name!r} has the retry_config {retry_config!r}.", "Give a RetryConfig.")
-    for option, limit in (("timeout_s", timeout_s), ("total_timeout_s", total_timeout_s)):
-        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
-        if limit is not None and not (is_number and 0 < limit < float("inf")):
-            raise UsageError(f"The actor {name!r} has the {option} {limit!r}.", "Give seconds, more than 0.")
-
-
-def _check_total(name: str, total: object) -> None:
-    if total is not None and (not isinstance(total, int) or isinstance(total, bool) or total < 1):
-        raise UsageError(f"The actor {name!r} has the total_events {total!r}.", "Give a whole number from 1 on.")
-
-
-def _require_known(options: Mapping[str, object]) -> None:
-    unknown = sorted(set(options) - set(Options.__annotations__))
-    if unknown:
-        raise UsageError(
-            f"{', '.join(unknown)} is no option of an actor.", f"The options are {', '.join(Options.__annotations__)}."
-        )
-
-
-def reference_of(module: str, qualified_name: str) -> str | None:
-    """Where a thing declared in a module can be imported from; the running script is named by its file."""
-    if "<locals>" in qualified_name:
-        return None
-    if module != "__main__":
-        return f"{module}:{qualified_name}"
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if spec is not None:
-        return f"{main_module_name()}:{qualified_name}"
-    return f"{_whole_path(file)}:{qualified_name}" if file else None
-
-
-@lru_cache(maxsize=1)
-def _whole_path(file: str) -> Path:
-    """Where the running script lies, found once: asking the file system takes longer than recording an event."""
-    return Path(file).resolve()

@@ -14,7 +14,6 @@ from limpet.engine.call import Call
 from limpet.engine.hidden import require_not_secret
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.live import LiveState
-from limpet.engine.perform import perform_call
 from limpet.engine.questions import fitting_answer, question_of
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope, current_scope
@@ -50,7 +49,8 @@ class WaitActor(Actor[..., Any]):
         call = Call(self, scope.take(named) if key is None else scope.take_keyed(named), (awaited,), {}, (plain,))
         if scope.live.rehearsal is not None:
             scope.live.rehearsal.note_site(call.address)
-        return perform_call(scope, call) if key is None else perform_keyed(scope, named, perform_call, scope, call)
+        perform = self._perform_call
+        return perform(scope, call) if key is None else perform_keyed(scope, named, perform, scope, call)
 
 
 _QUESTION = WaitActor("ask", WaitType.QUESTION)

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.engine.drift_stop import stop_for
+from limpet.engine.inputs import is_same_input
 from limpet.engine.scope import Scope
-from limpet.engine.signatures import with_defaults
 from limpet.engine.user_lines import warn_at_user
-from limpet.errors import Drift, DriftWarning, ValueNotReadable
+from limpet.errors import Drift, DriftWarning
 from limpet.journal.drift import is_moved, no_longer_made, passed_over, ran_beside
 from limpet.journal.replay import INPUT_CHANGED, drift
 from limpet.model import EventNotice, EventRecord, ExecutionStatus, OnDrift, fingerprint
 
 if TYPE_CHECKING:
-    from limpet.artifacts.stored_values import StoredValues
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
 
@@ -30,29 +29,8 @@ def changed(live: LiveState, call: Call, record: EventRecord, encoded: bytes) ->
     """What of the input and the version is no longer what was recorded."""
     if record.input == encoded and call.actor.version == record.version:
         return None
-    is_same = is_same_input(live.stored, call, record, encoded)
+    is_same = is_same_input(live.stored, call.actor, record, encoded, (call.inputs, call.kwargs))
     return drift(record, call.actor.version, b"" if is_same else fingerprint(encoded))
-
-
-def is_same_input(stored: StoredValues, call: Call, record: EventRecord, encoded: bytes) -> bool:
-    """Whether a call is given what is recorded, although that may have other bytes."""
-    given = call.actor.input_of(call.inputs, call.kwargs)
-    if record.input is not None:
-        return stored.is_same(record.input, encoded, given) or _is_same_with_defaults(stored, call, record.input)
-    return record.fingerprint in (fingerprint(encoded), fingerprint(stored.canonical(given)))
-
-
-def _is_same_with_defaults(stored: StoredValues, call: Call, recorded: bytes) -> bool:
-    """Whether a call is given what is recorded, and only says what had been left to a default, or the other way."""
-    actor = call.actor
-    if not hasattr(actor, "function"):
-        return False  # A question, for one, says all that it is.
-    try:
-        before = actor.input_of(*with_defaults(actor.function, *actor.arguments_of(stored.decode(recorded))))
-        now = actor.input_of(*with_defaults(actor.function, call.inputs, call.kwargs))
-        return stored.canonical(before) == stored.canonical(now)
-    except (ValueNotReadable, RecursionError):
-        return False
 
 
 def check_given(scope: Scope, call: Call, record: EventRecord, encoded: bytes, moved: str | None = None) -> None:

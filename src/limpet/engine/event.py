@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from limpet.engine.actors import Actor, HandlerActor, check_limits
+from limpet.engine.actor_options import check_limits
+from limpet.engine.actors import Actor, HandlerActor
 from limpet.engine.call import Call
 from limpet.engine.keyed import perform_keyed
 from limpet.engine.opening import is_rolled_back
@@ -35,6 +36,8 @@ class ExecutionEvent:
     """One call of an actor. After the call it tells what became of it."""
 
     def __init__(self, actor: Actor[..., Any], tag: str = "", retry_config: RetryConfig | None = None) -> None:
+        if not isinstance(cast(object, actor), Actor):
+            raise UsageError(f"{actor!r} is no actor.", "Give a Tool, an LLM or an Agent, or put `@tool` above it.")
         check_limits(actor.name, retry_config)
         if actor.once and retry_config is not None:
             actor.options(retry_config=retry_config)  # What contradicts itself is refused here.
@@ -76,7 +79,9 @@ class ExecutionEvent:
         self.address = call.address
         if live.rehearsal is not None:
             live.rehearsal.note_site(call.address)
-        return perform_keyed(scope, named, self._perform, scope, call) if self.tag else self._perform(scope, call)
+        performed = perform_keyed(scope, named, self._perform, scope, call) if self.tag else self._perform(scope, call)
+        performed.__qualname__ = self.actor.name  # What Python says of an event that is never awaited names that.
+        return performed
 
     async def _perform(self, scope: Scope, call: Call) -> ExecutionResult:
         live = scope.live

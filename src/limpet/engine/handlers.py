@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, cast
 
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.threads import run_plain
@@ -29,7 +31,11 @@ async def run_handler(child: Scope, call: Call) -> Any:
             _check(actor.preconditions, "precondition", call, call.args, call.kwargs)
         call.has_run = True
         if actor.is_plain:
-            result = await run_plain(actor.function, call.args, call.kwargs)
+            result: Any = await run_plain(actor.function, call.args, call.kwargs)
+            if type(result) is CoroutineType:
+                result = await cast(
+                    "Awaitable[Any]", result
+                )  # It was asked for what is to be awaited, as a wrapper of an `async def` is.
         else:
             result = await actor.function(*call.args, **call.kwargs)
         if actor.postconditions:

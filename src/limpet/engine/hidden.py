@@ -15,7 +15,7 @@ import msgspec
 from limpet.codec.annotations import NotUnderstood, space_of
 from limpet.codec.secret_annotations import NOTHING, WHOLE, Hiding, Hidings, hiding_of_type, hidings_of
 from limpet.codec.secret_search import secrets_in
-from limpet.engine.signatures import positional_names
+from limpet.engine.signatures import parameters_of, positional_names
 from limpet.errors import UsageError
 
 NO_HIDINGS: Final = Hidings({}, None, is_final=True)
@@ -29,6 +29,8 @@ class Places(msgspec.Struct, frozen=True):
     rest_named: str = ""
     named: frozenset[str] = frozenset()
     """Those that can be given by name."""
+    defaults: int = 0
+    """How many of those in a place have a default."""
 
     def name_at(self, position: int) -> str:
         """The parameter to which an argument in that place goes; empty where there is none."""
@@ -42,14 +44,16 @@ class Places(msgspec.Struct, frozen=True):
 def places_of(function: Callable[..., Any]) -> Places:
     """What the parameters of a function are called."""
     kinds = inspect.Parameter
-    parameters = inspect.signature(function).parameters.values()
+    parameters = parameters_of(function)
+    positional, defaults = positional_names(function)
     by_kind = {each.kind: each.name for each in parameters}
     by_name = (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
     return Places(
-        positional_names(function),
+        positional,
         by_kind.get(kinds.VAR_POSITIONAL, ""),
         by_kind.get(kinds.VAR_KEYWORD, ""),
         frozenset(each.name for each in parameters if each.kind in by_name),
+        defaults,
     )
 
 
@@ -107,7 +111,7 @@ def hidden_of_handler(
 ) -> Hidings:
     """What is hidden of the calls of an actor of the explicit form. Raises UsageError likewise."""
     found = hidden_of(actor, handler, local)
-    first, *_ = *positional_names(handler), ""
+    first, *_ = *positional_names(handler)[0], ""
     space = space_of(handler, local)
     try:
         input_ = found.parameters.get(first, NOTHING) | hiding_of_type(input_model, space)

@@ -14,6 +14,7 @@ def perform_keyed(
 ) -> Coroutine[Any, Any, Any]:
     """Perform a call that has a key."""
     performed = until_released(scope, label, perform, *args)
+    performed.__qualname__ = perform.__qualname__  # What Python says of a call that is never awaited names that.
     scope.hold_key(label, ref(performed))
     return performed
 

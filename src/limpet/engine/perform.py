@@ -47,6 +47,7 @@ from limpet.engine.stopping import Stopped
 from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
 from limpet.engine.turns import IN_ORDER, Given, Turn
+from limpet.engine.unawaited import require_awaited
 from limpet.engine.unconfirmed import made_durable
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
@@ -271,6 +272,7 @@ async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
     pending: Sequence[Pending] = ()
     encoded = live.stored.encode_small(given) if live.records_inputs else live.stored.canonical(given)
     if encoded is None:
+        require_awaited(call.actor.name, given)
         encoded, pending = await live.stored.encode_input(given, is_lenient=True)
         if not pending:
             live.secrets |= secrets_at_hand(

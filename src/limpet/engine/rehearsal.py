@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from limpet.artifacts.stored_values import StoredValues
 from limpet.engine.comparing import differences
-from limpet.engine.drift import PACKAGE, is_same_input
+from limpet.engine.drift import PACKAGE
+from limpet.engine.inputs import is_same_input
 from limpet.errors import LimpetError, NotRecorded
 from limpet.journal.history import History
 from limpet.journal.rehearsal import NOWHERE, Made, Rehearsing, Site, divergences, is_as_recorded, unreached_by
@@ -84,7 +85,11 @@ class Rehearsal:
         return "; ".join(str(each) for each in found)
 
     def _drift(self, call: Call, record: EventRecord, encoded: bytes) -> tuple[bool, str | None]:
-        now = b"" if is_same_input(self._stored, call, record, encoded) else fingerprint(encoded)
+        now = (
+            b""
+            if is_same_input(self._stored, call.actor, record, encoded, (call.inputs, call.kwargs))
+            else fingerprint(encoded)
+        )
         has_other_input = bool(now) and now != record.input_fingerprint
         return has_other_input, drift(record, call.actor.version, now)
 

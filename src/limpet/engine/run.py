@@ -22,6 +22,7 @@ from limpet.engine.call import Call
 from limpet.engine.clock import SYSTEM_CLOCK
 from limpet.engine.drift_stop import require_reached
 from limpet.engine.environment import with_environment
+from limpet.engine.inputs import is_same_input, other_input
 from limpet.engine.lease import mark_ended, mark_running, new_holder
 from limpet.engine.limits import Limits
 from limpet.engine.live import LiveState
@@ -284,9 +285,9 @@ def _require_same_run(run: Run, recorded: EventRecord | None, wanted: EventRecor
         was, now = parse(recorded.address), parse(wanted.address)
         raise StateMismatch(state_id, f"it runs the agent {was.name!r}, not {now.name!r}")
     assert wanted.input is not None
-    given = run.actor.input_of(run.args, run.kwargs)
-    if recorded.input is None or not run.stored.is_same(recorded.input, wanted.input, given):
-        raise StateMismatch(state_id, f"{wanted.address.partition('::')[0]!r} runs there with another input")
+    given = run.args, run.kwargs
+    if recorded.input is None or not is_same_input(run.stored, run.actor, recorded, wanted.input, given):
+        raise StateMismatch(state_id, other_input(run.stored, run.actor, recorded.input, given))
 
 
 async def _recorded_result(writer: Writer, run: Run, header: StateHeader, first: EventRecord) -> Any:

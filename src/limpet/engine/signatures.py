@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -14,16 +14,38 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    parameters = inspect.signature(function).parameters.values()
+def parameters_of(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+    """The parameters; none where a function of C does not tell them."""
+    try:
+        return inspect.signature(function).parameters.values()
+    except ValueError:
+        return ()
+
+
+def positional_names(function: Callable[..., Any]) -> tuple[tuple[str, ...], int]:
+    """The parameters that can be given by their place, and how many of them have a default."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
+    found = [parameter for parameter in parameters_of(function) if parameter.kind in kinds]
+    defaults = sum(parameter.default is not inspect.Parameter.empty for parameter in found)
+    return tuple(parameter.name for parameter in found), defaults
+
+
+def require_fit(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises TypeError, as Python does and with the name of the function, where it cannot be called with these."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
 
 
 def only_named(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(
         parameter.name
-        for parameter in inspect.signature(function).parameters.values()
+        for parameter in parameters_of(function)
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.default is inspect.Parameter.empty
     )
 

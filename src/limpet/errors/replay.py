@@ -109,3 +109,7 @@ class DriftWarning(UserWarning):
 
 class LateCallWarning(UserWarning):
     """A call ended after the actor that made it, so its outcome was not recorded."""
+
+
+class NotResumableWarning(UserWarning):
+    """A run was begun that no other process can resume: it is of a method whose object cannot be stored."""

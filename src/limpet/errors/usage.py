@@ -281,6 +281,18 @@ class StateMismatch(UsageError):
         )
 
 
+_DATA = (
+    "Return data instead (a dataclass, a pydantic model, plain values), tell how it is stored with `register_type`, or "
+    "mark the field with `Annotated[…, NotStored]`."
+)
+_INSTEAD = {
+    "coroutine": "Write `await` before the call.",
+    "task": "Await the task.",
+    "actor": "Call it, and await the call.",
+}
+"""What to do about a value that is no result yet."""
+
+
 class ValueNotStorable(UsageError):
     """A value cannot be written so that it comes back equal and of the same type."""
 
@@ -291,11 +303,7 @@ class ValueNotStorable(UsageError):
         self.why = why
 
     def __str__(self) -> str:
-        return (
-            f"{self.place} cannot be stored: {self.type_name} {self.why}. Return data instead (a dataclass, a pydantic "
-            "model, plain values), tell how it is stored with `register_type`, or mark the field with "
-            "`Annotated[…, NotStored]`."
-        )
+        return f"{self.place} cannot be stored: {self.type_name} {self.why}. {_INSTEAD.get(self.type_name, _DATA)}"
 
 
 class InvalidArtifactId(UsageError):

@@ -114,6 +114,8 @@ class _StoredState:
 class MemoryStateBackend(StateBackend):
     """States in the memory of the process; they are gone with it, or when the backend is closed."""
 
+    outlives_process = False
+
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.name = "memory://"
         self.commit_waits = False
