@@ -29,7 +29,7 @@ async def _given(scope: Scope, call: Call, record: EventRecord | None) -> Any:
     live.validation.note_reused(call.address)
     if record.result is not None:
         return await live.stored.decode_record(record.result, record.artifacts)
-    raise recorded_error(record)
+    raise recorded_error(record, live.history.failure)
 
 
 async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded: bytes) -> Any:
@@ -46,7 +46,7 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
     try:
         result = await run_handler(child, call)
     except Exception as error:
-        report.compare_failure(call.address, call.actor, record, failure_of(error, live.secrets))
+        report.compare_failure(call.address, call.actor, record, failure_of(error, live.secrets).failure)
         raise
     call.execution_time = live.clock.elapsed() - began
     given = call.actor.input_of(call.inputs, call.kwargs) if has_other_input else NOTHING
