@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.engine.drift import changed
 from limpet.engine.failures import failure_of, recorded_error
-from limpet.engine.handlers import run_handler
+from limpet.engine.handlers import run_nested
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope
 from limpet.engine.storage_view import compare_inside
@@ -44,7 +44,7 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
     compare_inside(child, record)
     began = live.clock.elapsed()
     try:
-        result = await run_handler(child, call)
+        result = await run_nested(child, call)
     except Exception as error:
         report.compare_failure(call.address, call.actor, record, failure_of(error, live.secrets).failure)
         raise

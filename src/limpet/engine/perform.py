@@ -25,7 +25,7 @@ from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
 from limpet.engine.failures import causes_of, failure_of, mark_failed, recorded_error
-from limpet.engine.handlers import run_handler
+from limpet.engine.handlers import LEVELS_ON_A_STACK, run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
@@ -284,6 +284,7 @@ async def _execute(
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
+    is_limited = is_limited or not child.depth % LEVELS_ON_A_STACK
     began = call.began = call.attempt_began = clock.elapsed()
     while True:
         try:
