@@ -14,14 +14,14 @@ from limpet import Limpet, agent, tool
 
 
 @tool
-async def note(number: int) -> int:
+def note(number: int) -> int:
     with Path(sys.argv[2]).open("a") as log:
         log.write(f"{number}\n")
     return number
 
 
 @tool
-async def innermost() -> int:
+def innermost() -> int:
     if not (log := Path(f"{sys.argv[2]}.killed")).exists():
         log.touch()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -93,7 +93,7 @@ def calls_async(number: int) -> int:
 
 @agent
 def runs_a_loop(number: int) -> int:
-    async def both() -> list[int]:
+    async def both() -> tuple[int, int]:
         return await asyncio.gather(plain(number), plain(0))
 
     return sum(asyncio.run(both()))

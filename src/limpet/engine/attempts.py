@@ -70,7 +70,10 @@ async def try_again(
     failure = told.failure
     causes = causes_of(error, child.failed or [])
     durable = live.write_outcome(
-        *(scope, start, ExecutionStatus.RETRYING, now, duration_s), error=failure, causes=causes, details=told.with_blocks(details)
+        *(scope, start, ExecutionStatus.RETRYING, now, duration_s),
+        error=failure,
+        causes=causes,
+        details=told.with_blocks(details),
     )
     again = call.start = start._replace(attempt=call.attempt + 1, details=details)
     call.attempt_began = 0.0

@@ -128,7 +128,7 @@ def recorded_error(record: EventRecord, find: FindRecord) -> BaseException:
             is_hidden = one.__suppress_context__
             BaseException.__setattr__(one, "__cause__", _built(cause))
             BaseException.__setattr__(one, "__suppress_context__", is_hidden)
-            assert one.__cause__ is not None and cause.error is not None
+            assert one.__cause__ is not None
             one.__cause__.__dict__[RECORDED_TRACEBACK] = whole_traceback(cause, find)
             number = cause.seq
         to_look_at += [(each, number) for each in _connected(one, ()) if id(each) not in seen]

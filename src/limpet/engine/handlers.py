@@ -47,7 +47,7 @@ def _take_over(context: Context) -> None:
 
 
 async def wait_for_place(child: Scope) -> Place:
-    """Wait for a thread for a plain function. Nothing is executed so long: a run that is stopped does not wait for it."""
+    """Wait for a thread for a plain function. A run that is stopped does not wait for that."""
     stopper, scope, places = child.live.stopper, child.parent, child.live.writer.places
     assert scope is not None
     with stopper.nothing_is_executed(scope):

@@ -2,8 +2,8 @@
 
 A bound on the threads of a process would let nested calls wait for each other: all threads could be held by functions
 that wait for one more. So there are so many places at each level of nesting: a plain function takes one of the level
-below that of the plain function it was called by, whatever code lies between the two and however that waits. Those of the
-innermost level wait for nobody, so there is always one that comes to its end.
+below that of the plain function it was called by, whatever code lies between the two and however that waits. Those of
+the innermost level wait for nobody, so there is always one that comes to its end.
 
 Whoever waits for something other than a plain function, such as the answer of a person, gives its place back after a
 moment: what it waits for may need one.

@@ -309,8 +309,8 @@ def cancel(tasks: dict[Stoppable, Scope]) -> None:
 def cancel_task(task: Stoppable) -> None:
     """Cancel a task of a run, whose tasks are all cancelled.
 
-    asyncio goes down from what a task awaits to what that awaits, which may be too deep for it. Then the innermost task,
-    which is cancelled by itself, ends the others.
+    asyncio goes down from what a task awaits to what that awaits, which may be too deep for it. Then the innermost
+    task, which is cancelled by itself, ends the others.
     """
     with suppress(RecursionError):
         task.cancel()

@@ -52,8 +52,9 @@ async def _place(child: Scope, call: Call, config: RetryConfig) -> Place:
     if place is not None:
         return place
     limit_s = time_left_s(config, None, actor.total_timeout_s, time_spent(live, call))
+    limit = asyncio.timeout(limit_s)
     try:
-        async with asyncio.timeout(limit_s) as limit:
+        async with limit:
             return await wait_for_place(child)
     except TimeoutError:
         if not limit.expired():

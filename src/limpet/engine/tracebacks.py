@@ -56,8 +56,8 @@ def _shown_by(error: BaseException) -> list[object]:
 def recorded(error: BaseException, state_id: str) -> Recorded | None:
     """Where a failure is recorded in this state; None where it is not, or is raised from something else now."""
     noted: Any = error.__dict__.get(FAILED_CALL)
-    found: Any = noted[2] if type(noted) is tuple and len(cast("tuple[Any, ...]", noted)) > 2 else None
-    if type(found) is not Recorded or found.state_id != state_id:
+    *_, found = cast("tuple[object, ...]", noted) if type(noted) is tuple else (None,)
+    if not isinstance(found, Recorded) or found.state_id != state_id:
         return None
     return found if error.__cause__ is found.cause and error.__context__ is found.context else None
 
@@ -101,7 +101,7 @@ def own_traceback(error: BaseException, state_id: str, secrets: Collection[str])
         text += _as_recorded(upper, secrets)
         blocks.append((begin, len(text), number))
         text += _as_recorded(lower, secrets)
-    is_plain = len(blocks) == 1 and not inside and text.startswith(TITLE)
+    is_plain = len(blocks) == 1 and not inside and (text.startswith(TITLE) or not blocks[0][1])
     return OwnTraceback(text, () if is_plain else tuple(blocks), inside)
 
 
@@ -123,7 +123,8 @@ def _texts(error: BaseException, state_id: str) -> Iterator[tuple[str, str, Reco
     while one is not None and id(one) not in seen:
         seen.add(id(one))
         known = recorded(one, state_id)
-        upper, lower = _group(one) if known is None and isinstance(one, BaseExceptionGroup) else _single(one, known)
+        is_group = known is None and issubclass(type(one), BaseExceptionGroup)
+        upper, lower = _group(one) if is_group else _single(one, known)
         yield upper, lower + link, known
         if known is not None:
             return

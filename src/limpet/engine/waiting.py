@@ -176,12 +176,13 @@ async def _write(
     now = live.clock.now()
     call.execution_time = max(0.0, now - record.at)
     start = Start(record.address, record.at, record.order, None, record.fingerprint, record.input, record.artifacts)
+    told = None if error is None else failure_of(error, live.secrets, live.state_id)
     durable = live.write_outcome(
         *(scope, start, status, now, call.execution_time),
         result=result,
         artifacts=artifacts,
-        error=None if error is None else failure_of(error, live.secrets),
-        details=details,
+        error=None if told is None else told.failure,
+        details=details if told is None else told.with_blocks(details),
         update=_without(live, record, now),
     )
     call.news = (status, {"execution_time": call.execution_time})

@@ -1,7 +1,7 @@
-"""The worker threads of this process. They are made as they are needed, used again, and end when they were idle a while.
+"""The worker threads of this process. They are made as they are needed, used again, and end after an idle while.
 
-How many there are is decided by ``places.py``. They are daemons, so that idle ones hold up no end of the process; it waits
-for what they still do all the same.
+How many there are is decided by ``places.py``. They are daemons, so that idle ones hold up no end of the process; it
+waits for what they still do all the same.
 """
 
 from __future__ import annotations
