@@ -26,7 +26,7 @@ def call_of(
 ) -> tuple[Actor[..., R], tuple[Any, ...], dict[str, Any]]:
     """The agent and the arguments of a run. Raises UsageError, or TypeError where the arguments do not fit."""
     if isinstance(given, Actor):
-        actor = cast("Actor[..., R]", given)
+        actor = given
     elif isinstance(given, CoroutineType):
         actor, made_args, made_kwargs = _call_in(given)
         if args or kwargs:

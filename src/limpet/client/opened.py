@@ -78,6 +78,7 @@ class OpenedStore:
         self._threshold: int = threshold
         self._writer = writer_of(self.backend)
         self._writer.keeper.ttl_s = self._said("lease_ttl_s", values)
+        self._writer.places.size = values.run.threads
 
     def _said(self, key: str, values: Settings) -> Any:
         """What was said of a setting here, else what is configured."""
@@ -92,6 +93,7 @@ class OpenedStore:
             # Runs that are under way keep the values that they were begun with.
             self._stored, self._threshold = self._stored.with_threshold(threshold), threshold
         self._writer.keeper.ttl_s = self._said("lease_ttl_s", values)
+        self._writer.places.size = values.run.threads
         return values
 
     def _saving(self) -> tuple[CheckpointPolicy, OnSaveError]:

@@ -65,6 +65,8 @@ _kinds_by_tag: Final = {
 }
 keep_current(_kinds)
 
+NumberOf = Callable[[BaseException], int]
+
 UNSTORABLE = (TypeError, ValueError, AttributeError, NotStorable)
 """What a value raises on its way down that cannot be stored."""
 
@@ -104,14 +106,18 @@ def encode_leniently(value: object, place: str = "value") -> bytes:
         return _encode_carefully(value, place, _noting)
 
 
-def encode_failure(error: BaseException, message: str, secrets: Collection[str] = ()) -> bytes:
+def encode_failure(
+    error: BaseException, message: str, secrets: Collection[str] = (), number_of: NumberOf = lambda _: 0
+) -> bytes:
     """The bytes of an exception that failed an event, with a mask in place of every secret in it. Never refuses.
 
-    ``message`` is what the exception says, without secrets.
+    ``message`` is what the exception says, without secrets. ``number_of`` gives the number of the record that a cause
+    stands in already: then it is named by that. 0: it does not.
     """
     for says_message in (False, True):
         try:
-            data = _packb(_FailureParts(error, message, secrets, says_message).lower(error), lower_big_int, OPTIONS)
+            parts = _FailureParts(error, message, secrets, says_message, number_of)
+            data = _packb(parts.lower(error), lower_big_int, OPTIONS)
             if says_message or _says(data, message):
                 return data
         except (*_FAILURES, LimpetError):
@@ -131,11 +137,19 @@ def _says(data: bytes, message: str) -> bool:
 class _FailureParts:
     """The way down for an exception that failed an event, and for all that it refers to."""
 
-    def __init__(self, error: BaseException, message: str, secrets: Collection[str], says_message: bool) -> None:
+    def __init__(
+        self,
+        error: BaseException,
+        message: str,
+        secrets: Collection[str],
+        says_message: bool,
+        number_of: NumberOf,
+    ) -> None:
         self.error = error
         self.message = message
         self.secrets = secrets
         self.says_message = says_message
+        self.number_of = number_of
         self.above: list[BaseException] = []
         """The exceptions that enclose what is being lowered: one that refers to itself is cut off there."""
 
@@ -152,6 +166,10 @@ class _FailureParts:
         finally:
             self.above.pop()
 
+    def _lower_cause(self, part: Any) -> Any:
+        number = 0 if part is None else self.number_of(part)
+        return number or self.lower(part)
+
     def _lower_exception(self, part: BaseException, cls: type) -> Any:
         is_top = part is self.error
         if cls in REGISTERED_KINDS:
@@ -159,11 +177,16 @@ class _FailureParts:
                 return _lower_by_kind(part, self.lower)
         elif cls.__module__ == "builtins" and not self.says_message:
             with suppress(NotStorable):
-                parts = lower_exception(part, self.lower, with_traceback=not is_top)
+                parts = lower_exception(part, self.lower, not is_top, self._lower_cause)
                 return _Ext(EXCEPTION.tag, _packb(parts, lower_big_int, OPTIONS))
         message = self.message if is_top else scrubbed(_told(part), self.secrets)
         parts = lower_raised(
-            part, self.lower, message, with_traceback=not is_top, says_message=is_top and self.says_message
+            part,
+            self.lower,
+            message,
+            with_traceback=not is_top,
+            says_message=is_top and self.says_message,
+            lower_cause=self._lower_cause,
         )
         return _Ext(RAISED.tag, _packb(parts, lower_big_int, OPTIONS))
 

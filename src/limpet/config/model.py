@@ -29,7 +29,7 @@ from limpet.config.kinds import (
 from limpet.keys import KEY_VARIABLE
 from limpet.model import BackoffStrategy, Capture, CheckpointFrequency, OnDrift, OnSaveError, Schedule, StateStatus
 from limpet.model.checkpoints import LARGE_ARTIFACT, TRIGGERS
-from limpet.model.defaults import ARTIFACT_THRESHOLD, LEASE_TTL_S
+from limpet.model.defaults import ARTIFACT_THRESHOLD, LEASE_TTL_S, THREADS
 
 DEFAULT_STORE: Final = "sqlite:///.limpet/runs.db"
 
@@ -143,6 +143,15 @@ class RetentionSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """How runs use the process that they go on in."""
+
+    threads: int = _setting(
+        THREADS, whole(1), "So many plain functions (`def`) run at once, at each level of nesting; others wait."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSettings:
     """Where secrets are found. The secrets themselves are never in a configuration."""
 
@@ -181,6 +190,7 @@ class Settings:
     capture: Capture = _setting(Capture.FULL, _CAPTURE, "How much of the environment is noted where a state begins.")
     record_inputs: bool = _setting(True, TRUTH, "Whether the inputs of the calls inside a run are recorded.")
     timeout_s: float | None = _limit(_SECONDS, "A run is stopped after so long; it can be resumed.")
+    run: RunSettings = _table(RunSettings, "How runs use the process that they go on in.")
     retry: Retry = _table(Retry, "How calls are tried again that say nothing of it themselves.")
     budget: BudgetSettings = _table(BudgetSettings, "What a run may use before it is stopped.")
     checkpoint: CheckpointSettings = _table(CheckpointSettings, "When the records of a run are saved.")

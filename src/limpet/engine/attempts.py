@@ -66,10 +66,14 @@ async def try_again(
     await end_tasks(live, child)
     now = live.clock.now()
     details = Details(due_at=now + delay_s, delay_s=delay_s, spent_s=spent_s + delay_s)
-    failure = failure_in(live, error)
+    told = failure_in(live, error)
+    failure = told.failure
     causes = causes_of(error, child.failed or [])
     durable = live.write_outcome(
-        *(scope, start, ExecutionStatus.RETRYING, now, duration_s), error=failure, causes=causes, details=details
+        *(scope, start, ExecutionStatus.RETRYING, now, duration_s),
+        error=failure,
+        causes=causes,
+        details=told.with_blocks(details),
     )
     again = call.start = start._replace(attempt=call.attempt + 1, details=details)
     call.attempt_began = 0.0

@@ -9,6 +9,7 @@ from limpet.model import ExecutionStatus, RetryConfig
 
 if TYPE_CHECKING:
     from limpet.engine.actors import Actor
+    from limpet.engine.places import Place
     from limpet.engine.scope import Start
 
 
@@ -28,6 +29,8 @@ class Call:
     """When this process began with it."""
     has_run = False
     """Whether its function was entered."""
+    place: Place | None = None
+    """Of a plain function: the place that it has got before it was run."""
     execution_time = 0.0
     is_replayed = False
     drift: str | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.engine.drift import changed
 from limpet.engine.failures import failure_in, recorded_error
-from limpet.engine.handlers import run_handler
+from limpet.engine.handlers import run_nested
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope
 from limpet.engine.storage_view import compare_inside
@@ -29,7 +29,7 @@ async def _given(scope: Scope, call: Call, record: EventRecord | None) -> Any:
     live.validation.note_reused(call.address)
     if record.result is not None:
         return await live.stored.decode_record(record.result, record.artifacts)
-    raise recorded_error(record)
+    raise recorded_error(record, live.history.failure)
 
 
 async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded: bytes) -> Any:
@@ -44,9 +44,10 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
     compare_inside(child, record)
     began = live.clock.elapsed()
     try:
-        result = await run_handler(child, call)
+        result = await run_nested(child, call)
     except Exception as error:
-        report.compare_failure(call.address, call.actor, record, failure_in(live, error))
+        failure = failure_in(live, error, is_recorded=False).failure
+        report.compare_failure(call.address, call.actor, record, failure)
         raise
     call.execution_time = live.clock.elapsed() - began
     if call.actor.is_kept_apart:

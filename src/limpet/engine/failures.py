@@ -6,11 +6,13 @@ on is retried when the event is.
 
 from __future__ import annotations
 
-import traceback
 from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import msgspec
 
 from limpet.codec import values
 from limpet.codec.secret_search import secrets_of_error
@@ -18,8 +20,10 @@ from limpet.codec.secrets import scrubbed
 from limpet.codec.user_types.exceptions import FAILED_CALL, RECORDED_TRACEBACK
 from limpet.codec.user_types.stand_in_exceptions import make_stand_in, names_from
 from limpet.engine.scope import Scope
+from limpet.engine.tracebacks import OwnTraceback, as_utf8, own_traceback, recorded
 from limpet.errors import ValueNotReadable
-from limpet.model import EventRecord, Failure
+from limpet.journal.tracebacks import FindRecord, whole_traceback
+from limpet.model import Details, EventRecord, Failure
 
 if TYPE_CHECKING:
     from limpet.engine.live import LiveState
@@ -68,7 +72,7 @@ def _failed_call(error: BaseException) -> tuple[str, tuple[_Made, ...]]:
     """The call that an exception failed last, and how many calls had been made by then."""
     found: Any = error.__dict__.get(FAILED_CALL)
     # Older records have the address alone, as an attribute of the exception.
-    return cast("tuple[str, tuple[_Made, ...]]", found) if type(found) is tuple else ("", ())
+    return cast("tuple[str, tuple[_Made, ...]]", found[:2]) if type(found) is tuple else ("", ())
 
 
 _Follow = Callable[[BaseException, Collection[str]], Iterator[BaseException]]
@@ -114,8 +118,28 @@ def _is_wrap(error: BaseException, caught: BaseException, failed: Collection[str
     return all(sum(counts.values()) == before for counts, before in made)
 
 
-def recorded_error(record: EventRecord) -> BaseException:
+def recorded_error(record: EventRecord, find: FindRecord) -> BaseException:
     """The exception that a failed event raised, built again; what cannot be built is stood in for."""
+    error = _built(record)
+    error.__dict__[RECORDED_TRACEBACK] = whole_traceback(record, find)
+    to_look_at, seen = [(error, record.seq)], {id(error)}
+    while to_look_at:
+        one, number = to_look_at.pop()
+        cause_number: Any = one.__dict__.pop(FAILED_CALL, None)
+        cause = find(cause_number) if type(cause_number) is int and 0 < cause_number < number else None
+        if cause is not None:
+            is_hidden = one.__suppress_context__
+            BaseException.__setattr__(one, "__cause__", _built(cause))
+            BaseException.__setattr__(one, "__suppress_context__", is_hidden)
+            assert one.__cause__ is not None
+            one.__cause__.__dict__[RECORDED_TRACEBACK] = whole_traceback(cause, find)
+            number = cause.seq
+        to_look_at += [(each, number) for each in _connected(one, ()) if id(each) not in seen]
+        seen |= {id(each) for each in _connected(one, ())}
+    return error
+
+
+def _built(record: EventRecord) -> BaseException:
     failure = record.error
     assert failure is not None, "what failed has an error"
     error: Any = None
@@ -124,32 +148,49 @@ def recorded_error(record: EventRecord) -> BaseException:
             error = values.decode(failure.value)
     if not isinstance(error, (Exception, CancelledError)):
         error = make_stand_in(names_from(failure.type_name), failure.message, (failure.message,))
-    keep_traceback(error, failure)
     return error
 
 
-def keep_traceback(error: BaseException, failure: Failure) -> None:
-    """Give an exception the text of its traceback: the same when it fails a call as when it is raised again."""
-    error.__dict__[RECORDED_TRACEBACK] = failure.traceback
+class Told(NamedTuple):
+    """What is recorded of an exception."""
+
+    failure: Failure
+    traceback: OwnTraceback
+
+    def with_blocks(self, details: Details | None) -> Details | None:
+        """What else is said of the event, with the blocks of the traceback where it has any."""
+        blocks = self.traceback.blocks
+        return msgspec.structs.replace(details or Details(), blocks=blocks) if blocks else details
 
 
-def failure_in(live: LiveState, error: BaseException) -> Failure:
+def failure_in(live: LiveState, error: BaseException, *, is_recorded: bool = True) -> Told:
     """What is recorded of an exception in a run. What it shows to be secret is so from now on."""
     live.secrets |= secrets_of_error(error)
-    return failure_of(error, live.secrets)
+    return failure_of(error, live.secrets, live.state_id if is_recorded else "")
 
 
-def failure_of(error: BaseException, secrets: Collection[str] = ()) -> Failure:
-    """What is recorded of an exception, with a mask in place of every secret."""
+def failure_of(error: BaseException, secrets: Collection[str] = (), state_id: str = "") -> Told:
+    """What is recorded of an exception, with a mask in place of every secret.
+
+    What stands in another record of this state already is named, and not recorded again.
+    """
     secrets = {*secrets, *secrets_of_error(error)}
     kind = type(error)
-    message = _as_utf8(scrubbed(_told(error), secrets))
-    return Failure(
+    message = as_utf8(scrubbed(_told(error), secrets))
+    own = own_traceback(error, state_id, secrets)
+    failure = Failure(
         type_name=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
         message=message,
-        traceback=_as_utf8(scrubbed(_traceback(error), secrets)),
-        value=values.encode_failure(error, message, secrets),
+        traceback=own.text,
+        value=values.encode_failure(error, message, secrets, partial(_number_of, state_id=state_id)),
     )
+    return Told(failure, own)
+
+
+def _number_of(error: BaseException, state_id: str) -> int:
+    """The number of the record in which a failure stands as it is; 0: in none."""
+    known = recorded(error, state_id)
+    return known.number if known is not None and known.is_as_it_was(error) else 0
 
 
 def _told(error: BaseException) -> str:
@@ -158,16 +199,3 @@ def _told(error: BaseException) -> str:
     except Exception as failed:
         # It is the failure of the call that counts, not that of its text.
         return f"<its text cannot be made: {type(failed).__name__}>"
-
-
-def _traceback(error: BaseException) -> str:
-    """The traceback as Python prints it. A class may raise when it is asked for that, as for ``bool()``."""
-    try:
-        return "".join(traceback.format_exception(error))
-    except Exception:
-        return "".join(traceback.format_tb(error.__traceback__))
-
-
-def _as_utf8(text: str) -> str:
-    """Text as a record can hold it: an exception may speak of what is no text, such as the name of a file."""
-    return text.encode("utf-8", "backslashreplace").decode()

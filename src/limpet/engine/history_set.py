@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from limpet.artifacts.stored_values import StoredValues
 from limpet.errors import UnknownAddress
 from limpet.journal.address import nearest
 from limpet.journal.history import History
 from limpet.journal.retry_statistics import statistics_of
+from limpet.journal.tracebacks import whole_traceback
 from limpet.model import EventRecord, ExecutionStatus, Record, RetryStatistics
 
 
 class HistorySet:
-    """The journal of a state read as a whole. Iterating gives its records in order, each start before its outcome."""
+    """The journal of a state read as a whole. Iterating gives its records in order, each start before its outcome.
+
+    In that order a failure that went up through calls has, for each of them, the part of the traceback that the calls
+    inside it have not recorded. The record at an address has the whole text.
+    """
 
     def __init__(self, history: History, stored: StoredValues) -> None:
         self._history = history
@@ -31,11 +38,17 @@ class HistorySet:
         return address in self._history.latest
 
     def __getitem__(self, address: str) -> EventRecord:
-        """The newest record at an address. Raises UnknownAddress that names the nearest ones."""
+        """The newest record at an address, of a failure with the whole text of its traceback.
+
+        Raises UnknownAddress that names the nearest ones.
+        """
         record = self._history.latest.get(address)
         if record is None:
             raise UnknownAddress(address, self._history.state_id, nearest(address, self._history.latest))
-        return record
+        if record.error is None or record.details is None or not record.details.blocks:
+            return record
+        error = replace(record.error, traceback=whole_traceback(record, self._history.failure))
+        return replace(record, error=error, details=replace(record.details, blocks=()))
 
     def addresses(self) -> list[str]:
         """Every address that has a record, in the order of their first ones."""

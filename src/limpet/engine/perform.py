@@ -22,8 +22,8 @@ from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import causes_of, failure_in, keep_traceback, mark_failed, recorded_error
-from limpet.engine.handlers import run_handler
+from limpet.engine.failures import causes_of, failure_in, mark_failed, recorded_error
+from limpet.engine.handlers import LEVELS_ON_A_STACK, run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
@@ -46,6 +46,7 @@ from limpet.engine.scope import Scope, Start, current_scope, new_start
 from limpet.engine.stopping import Stopped
 from limpet.engine.storage_view import begin_inside, is_new_execution, note_entered, note_given
 from limpet.engine.time_limits import run_limited
+from limpet.engine.tracebacks import note_recorded
 from limpet.engine.turns import IN_ORDER, Given, Turn
 from limpet.engine.unawaited import require_awaited
 from limpet.engine.unconfirmed import made_durable
@@ -55,6 +56,7 @@ from limpet.errors import LimpetError
 from limpet.journal.lifecycle import SETTLED
 from limpet.journal.pages import Page
 from limpet.journal.replay import Decision, decide
+from limpet.journal.tracebacks import pieces_of
 from limpet.model import Details, EventRecord, ExecutionStatus, Happened, ReplayMode, StateStatus, fingerprint
 
 if TYPE_CHECKING:
@@ -309,6 +311,7 @@ async def _execute(
     if live.bus.is_heard:
         tell(live, call, ExecutionStatus.STARTED)
     is_limited = actor.limits_time or live.retry.limits_time or call.retry_config is not None
+    is_limited = is_limited or not child.depth % LEVELS_ON_A_STACK
     began = call.began = call.attempt_began = clock.elapsed()
     while True:
         try:
@@ -460,19 +463,19 @@ async def _settle_failure(
     live = scope.live
     live.has_failed = True
     call.execution_time = duration_s
-    failure = failure_in(live, error)
+    failure, own = told = failure_in(live, error)
     causes = causes_of(error, child.failed or [])
     mark_failed(scope, call.address, error)
-    keep_traceback(error, failure)
     at = live.clock.now()
     durable = live.write_outcome(
         *(scope, start, _FAILED, at, duration_s),
         error=failure,
         causes=causes,
         update=closing(live, at, StateStatus.FAILED) if call.closes else None,
-        details=details_of_failure(call, start),
+        details=told.with_blocks(details_of_failure(call, start) or start.details),
         inside=child,
     )
+    note_recorded(error, live.state_id, live.history.latest[call.address].seq, own.joined())
     said = f"{failure.type_name}: {failure.message}"
     call.news = (_FAILED, {"execution_time": duration_s, "original_error": said})
     settle(scope, call, durable)
@@ -500,6 +503,8 @@ async def _replay(scope: Scope, call: Call, record: EventRecord, encoded: bytes,
     if record.status is _COMPLETED:
         assert record.result is not None
         return result if record.artifacts else values.decode(record.result)
-    error = recorded_error(record)
+    find = live.history.failure
+    error = recorded_error(record, find)
     mark_failed(scope, call.address, error)
+    note_recorded(error, live.state_id, record.seq, pieces_of(record, find))
     raise error

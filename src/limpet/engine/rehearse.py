@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from limpet.engine.handlers import run_handler
+from limpet.engine.handlers import run_nested
 from limpet.engine.scope import Scope
 from limpet.engine.storage_view import compare_inside
 from limpet.model import EventRecord, ExecutionStatus
@@ -23,7 +23,7 @@ async def rehearse_agent(scope: Scope, call: Call, record: EventRecord, encoded:
     child = scope.inside(call.path)
     compare_inside(child, record)
     try:
-        result = await run_handler(child, call)
+        result = await run_nested(child, call)
     except Exception as error:
         if record.status is ExecutionStatus.COMPLETED:
             rehearsal.failed(f"{call.address}: {type(error).__name__}: {error}")

@@ -92,6 +92,6 @@ def _write(live: LiveState, record: EventRecord, word: Word, encoded: Encoded | 
         status, settled = ExecutionStatus.CANCELLED, Settled.AGAIN
     else:
         status, settled = ExecutionStatus.FAILED, Settled.FAILED
-        more = {"error": failure_of(EventFailed(record.address, word.failed or "somebody said so"))}
+        more = {"error": failure_of(EventFailed(record.address, word.failed or "somebody said so")).failure}
     details = kept_details(record, settled, word.by)
     live.write_event(lambda seq, now: said_of(record, seq, now, status, details, **more), update)

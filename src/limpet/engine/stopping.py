@@ -192,7 +192,7 @@ class Stopper:
         self.is_cancelling = self._is_due = True
         for task in self._roots:
             self._cancelled[task] = self._cancelled.get(task, 0) + 1
-            task.cancel()
+            cancel_task(task)
         cancel(self.tasks)
         self._end_waiting()
         self._insisting = live.loop.call_later(INSIST_S, self._insist)
@@ -303,7 +303,17 @@ def cancel(tasks: dict[Stoppable, Scope]) -> None:
     """Cancel tasks that are not being cancelled already: a second time would disturb their cleaning up."""
     for task in list(tasks):
         if not isinstance(task, asyncio.Task) or not task.cancelling():
-            task.cancel()
+            cancel_task(task)
+
+
+def cancel_task(task: Stoppable) -> None:
+    """Cancel a task of a run, whose tasks are all cancelled.
+
+    asyncio goes down from what a task awaits to what that awaits, which may be too deep for it. Then the innermost
+    task, which is cancelled by itself, ends the others.
+    """
+    with suppress(RecursionError):
+        task.cancel()
 
 
 def leave_behind(task: asyncio.Task[Any]) -> None:

@@ -1,7 +1,6 @@
-"""Worker threads for plain functions, and the way back from such a thread into the run.
+"""Plain functions on worker threads, and the way back from such a thread into the run.
 
-The pool grows as needed: a plain actor that calls another one waits in its thread, and a fixed number of threads
-could all be waiting for one more. A child that is forked on such a thread has nowhere to come back to, and is ended.
+A child that is forked on such a thread has nowhere to come back to, and is ended.
 """
 
 from __future__ import annotations
@@ -14,71 +13,82 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import thread as thread_pools
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from limpet import processes
+from limpet.engine.places import Place, current_place, outside_runs
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stopping import Stopped, tasks_inside
+from limpet.engine.workers import Workers
 from limpet.errors import UsageError
 
 R = TypeVar("R")
 
 log = logging.getLogger("limpet.interrupts")
 
-_UNBOUNDED = 1_000_000
+_workers = Workers("limpet-plain")
 _given_up: set[concurrent.futures.Future[Any]] = set()
-_submit = ThreadPoolExecutor.submit
-"""Without the hook that is before it while a run goes on: what runs in this pool has its context."""
-
-
-def _new_pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=_UNBOUNDED, thread_name_prefix="limpet-plain")
-
-
-_pool = _new_pool()
 
 
 @processes.in_forked_child
 def _after_fork() -> None:
-    global _pool
-    # At its end a child waits for the threads of all pools, and fails at that where it was forked on one of them.
-    waited_for: Any = thread_pools._threads_queues  # pyright: ignore[reportPrivateUsage]  # there is no other way
-    for thread in list(_pool._threads):
-        waited_for.pop(thread, None)
-    _pool = _new_pool()
     _given_up.clear()
 
 
-async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+async def run_plain(
+    function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any], place: Place | None = None
+) -> R:
     """Run a plain function on a worker thread, with the context (and so the scope) of the caller."""
+    place = place or outside_runs.take() or await outside_runs.wait()
     context = contextvars.copy_context()
-    loop = asyncio.get_running_loop()
+    context.run(current_place.set, place)
+    future: concurrent.futures.Future[R] = concurrent.futures.Future()
 
-    def run() -> R:
-        process = os.getpid()
+    def work() -> Callable[[], object]:
+        if not future.set_running_or_notify_cancel():
+            return place.give_back
         try:
-            result = context.run(function, *args, **kwargs)
+            result = _result_of(context, function, args, kwargs)
         except BaseException as error:
-            if os.getpid() != process:
-                _end_child(function, error)
-            if isinstance(error, StopIteration):
-                # A future cannot carry one: whoever awaits it would wait for ever.
-                raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
-            raise
-        if os.getpid() != process:
-            _end_child(function, None)
-        return result
+            return partial(_finish, place, partial(future.set_exception, error))
+        return partial(_finish, place, partial(future.set_result, result))
 
-    future = _submit(_pool, run)
     try:
-        return await asyncio.wrap_future(future, loop=loop)
+        _workers.do(work)
+        return await asyncio.wrap_future(future)
     except asyncio.CancelledError:
         if not future.done():
             _give_up(future, function)
         raise
+    finally:
+        # One that goes on although nobody waits for it must not take the place of others for ever.
+        place.give_back()
+
+
+def _finish(place: Place, tell: Callable[[], None]) -> None:
+    place.give_back()
+    tell()
+
+
+def _result_of(
+    context: contextvars.Context, function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> R:
+    """What the function gives, which may fork and come out of itself in the child as well."""
+    process = os.getpid()
+    try:
+        result = context.run(function, *args, **kwargs)
+    except BaseException as error:
+        if os.getpid() != process:
+            _end_child(function, error)
+        if isinstance(error, StopIteration):
+            # A future cannot carry one: whoever awaits it would wait for ever.
+            raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
+        raise
+    if os.getpid() != process:
+        _end_child(function, None)
+    return result
 
 
 def _give_up(future: concurrent.futures.Future[Any], function: Callable[..., Any]) -> None:
@@ -150,8 +160,9 @@ def wait_on(coro: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R:
     context = contextvars.copy_context()
     context.run(current_scope.set, None)
     future = context.run(asyncio.run_coroutine_threadsafe, _known(coro, scope), loop)
+    place = current_place.get()
     try:
-        return future.result()
+        return future.result() if place is None else place.result_of(future)
     except concurrent.futures.CancelledError:
         # An Exception, unlike that of asyncio: plain code must not take it for a failure of the call.
         raise Stopped from None

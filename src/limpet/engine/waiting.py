@@ -11,7 +11,7 @@ import msgspec
 from limpet.artifacts.stored_values import Pending
 from limpet.backends.contract import StateUpdate
 from limpet.engine.drift import changed, check_going_on, check_new
-from limpet.engine.failures import failure_in, mark_failed
+from limpet.engine.failures import mark_failed
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
@@ -176,12 +176,13 @@ async def _write(
     now = live.clock.now()
     call.execution_time = max(0.0, now - record.at)
     start = Start(record.address, record.at, record.order, None, record.fingerprint, record.input, record.artifacts)
+    told = None if error is None else failure_in(live, error)
     durable = live.write_outcome(
         *(scope, start, status, now, call.execution_time),
         result=result,
         artifacts=artifacts,
-        error=None if error is None else failure_in(live, error),
-        details=details,
+        error=None if told is None else told.failure,
+        details=details if told is None else told.with_blocks(details),
         update=_without(live, record, now),
     )
     call.news = (status, {"execution_time": call.execution_time})

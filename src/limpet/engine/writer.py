@@ -29,6 +29,7 @@ import msgspec
 from limpet import processes
 from limpet.backends.contract import Append, Claim, Grant, StateBackend
 from limpet.engine.lease import LeaseKeeper
+from limpet.engine.places import Places
 from limpet.errors import LeaseOfParent, LimpetError
 
 IDLE_S = 1.0
@@ -65,6 +66,8 @@ class Writer:
         self.keeper = LeaseKeeper(backend)
         self.crowd = 0
         """How many runs and branches are under way."""
+        self.places = Places()
+        """The places of the plain functions of all runs."""
         self.idle_s = IDLE_S
         self._turns: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._groups: queue.SimpleQueue[list[_Job]] = queue.SimpleQueue()

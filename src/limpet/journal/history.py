@@ -399,6 +399,11 @@ class History:
         """The records of events, in order."""
         return (record for record in self.records if type(record) is EventRecord)
 
+    def failure(self, number: int) -> EventRecord | None:
+        """The record of this number, if it is that of a failure."""
+        record = self.journal[number - 1] if 0 < number <= len(self.journal) else None
+        return record if type(record) is EventRecord and record.error is not None else None
+
     def first_event(self) -> EventRecord | None:
         """The record that a run began with, on whatever timeline: its input stands there. None without events.
 

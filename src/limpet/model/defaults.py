@@ -9,3 +9,6 @@ ARTIFACT_THRESHOLD: Final = 32 * 1024
 
 LEASE_TTL_S: Final = 30.0
 """How long a lease lasts unless it is renewed; it is renewed three times as often."""
+
+THREADS: Final = 64
+"""So many plain functions of a store run at once, at each level of nesting."""

@@ -67,6 +67,9 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Of one that has waited: the name of the letter that ended it."""
     unseen: int = 0
     """Of a start: how many of the records right before it came only after the call had begun."""
+    blocks: tuple[tuple[int, int, int], ...] = ()
+    """Of a failure whose traceback has several exceptions, or only some of the frames: of each exception where its
+    title begins and its frames end, and the number of the record that has the frames behind those, or 0."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):

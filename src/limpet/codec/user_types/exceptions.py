@@ -32,7 +32,9 @@ RECORDED_TRACEBACK: Final = "recorded_traceback"
 """The attribute under which a recorded exception has the text of the traceback that it had."""
 
 FAILED_CALL: Final = "_limpet_address"
-"""The attribute under which an exception that goes up through a run has the call that it failed last. Never stored."""
+"""The attribute under which an exception that goes up through a run has the call that it failed last. Never stored.
+
+One that is read has the number of the record there that its cause is to be read from, where it names one."""
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -106,7 +108,9 @@ def put_fields(error: BaseException, fields: dict[Any, Any]) -> None:
                     vars(base)[name].__set__(error, fields[name])
 
 
-def lower_exception(value: BaseException, lower: Lower, with_traceback: bool) -> list[Any]:
+def lower_exception(
+    value: BaseException, lower: Lower, with_traceback: bool, lower_cause: Lower | None = None
+) -> list[Any]:
     """The parts of an exception, each lowered; without the text of its traceback if that is not wanted.
 
     The text tells where the program stood, so it is no part of what makes two exceptions the same.
@@ -126,7 +130,7 @@ def lower_exception(value: BaseException, lower: Lower, with_traceback: bool) ->
     if value.__cause__ is None and not value.__suppress_context__ and text is None:
         return parts
     _require_no_cycle(value)
-    return [*parts, lower(value.__cause__), value.__suppress_context__, lower(text)]
+    return [*parts, (lower_cause or lower)(value.__cause__), value.__suppress_context__, lower(text)]
 
 
 def argument_list(value: BaseException) -> list[Any]:
@@ -201,6 +205,8 @@ def put_origin(error: BaseException, cause: Any, is_context_hidden: Any, text: A
     # stored has left a note in its place, which cannot be a cause.
     if isinstance(cause, BaseException):
         BaseException.__setattr__(error, "__cause__", cause)
+    elif type(cause) is int:
+        error.__dict__[FAILED_CALL] = cause
     BaseException.__setattr__(error, "__suppress_context__", bool(is_context_hidden))
     if text is not None:
         error.__dict__[RECORDED_TRACEBACK] = str(text)
@@ -231,4 +237,5 @@ def _lower(value: BaseException, lower: Lower) -> list[Any]:
 
 EXCEPTION: Final = make_family(21, "an exception", _plan, _lower, _build_as)
 """Parts: the name of the class, its arguments, its attributes by name, what built-in classes keep besides; and where
-there is any of it: the cause, whether the context is hidden, and the text of the traceback."""
+there is any of it: the cause (a number: it is the failure in the record of that number), whether the context is hidden,
+and the text of the traceback."""

@@ -64,7 +64,13 @@ class Raised(msgspec.Struct, frozen=True, array_like=True):
 
 
 def lower_raised(
-    error: BaseException, lower: Lower, message: str, *, with_traceback: bool, says_message: bool = False
+    error: BaseException,
+    lower: Lower,
+    message: str,
+    *,
+    with_traceback: bool,
+    says_message: bool = False,
+    lower_cause: Lower | None = None,
 ) -> list[Any]:
     """The parts of an exception, each lowered. ``says_message``: its class cannot say that by itself, once read."""
     named = recorded_as(error)
@@ -77,7 +83,7 @@ def lower_raised(
         lower(_attributes_of(error)),
         lower(pydantic if pydantic is not None else built_in_fields(error)),
         says_message or named is not None,
-        lower(error.__cause__),
+        (lower_cause or lower)(error.__cause__),
         error.__suppress_context__,
         lower(traceback_text(error)) if with_traceback else None,
     )
