@@ -167,9 +167,6 @@ class _Supervisor:
             if (due_at := noted_waiting(header).due_at)
         ]
         heapq.heapify(self._due)
-        for header in self._headers(StateStatus.INTERRUPTED):
-            if header.metadata.stopped.get("reason") == SHUT_DOWN:
-                self._wanted[header.state_id] = None
 
     def _look_at_running(self) -> None:
         for header in self._headers(StateStatus.RUNNING):
@@ -211,7 +208,9 @@ class _Supervisor:
         except UsageError as error:
             self._given_up.add(state_id)
             log.warning("State %s cannot be taken up here: %s", state_id, error)
-        except Exception as error:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
             log.error("State %s failed: %s: %s", state_id, type(error).__name__, error)
             self._tell(Served(state_id, error=error))
         finally:
@@ -226,8 +225,6 @@ class _Supervisor:
         match header.status:
             case StateStatus.RUNNING:
                 return True
-            case StateStatus.INTERRUPTED:
-                return header.metadata.stopped.get("reason") == SHUT_DOWN
             case StateStatus.AWAITING:
                 return self._inbox.has_come(header, SYSTEM_CLOCK.now())
             case _:

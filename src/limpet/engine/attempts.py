@@ -17,7 +17,7 @@ from limpet.engine.failures import causes_of, failure_of, mark_failed
 from limpet.engine.notices import tell
 from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
-from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
+from limpet.engine.stopping import Stopped, cancel, leave_behind, log, tasks_inside
 from limpet.engine.storage_view import begin_inside, is_new_execution
 from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
 from limpet.model import Details, EventRecord, ExecutionStatus, Failure, fingerprint
@@ -42,7 +42,7 @@ async def take_up(scope: Scope, call: Call, record: EventRecord) -> None:
 
 
 async def try_again(
-    scope: Scope, child: Scope, call: Call, start: Start, error: Exception, duration_s: float
+    scope: Scope, child: Scope, call: Call, start: Start, error: BaseException, duration_s: float
 ) -> tuple[Scope, Start] | None:
     """Where a failed attempt is to be followed by another one: record that, wait, and give the inside of the next.
 
@@ -150,7 +150,7 @@ def is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bo
     live, task = scope.live, asyncio.current_task()
     is_asked_for = task is None or task.cancelling() or live.stopper.is_wanted or live.is_left or scope.is_being_ended
     is_late = scope.event.is_closed or (live.has_cut_off and scope.is_given_up)
-    return not (is_asked_for or is_late) and type(error) is asyncio.CancelledError
+    return not (is_asked_for or is_late or isinstance(error, Stopped))
 
 
 def _unbegun(scope: Scope, call: Call, encoded: bytes) -> Start:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from limpet.engine.exits import is_closing
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.threads import run_plain
 from limpet.errors import ConditionFailed
@@ -35,6 +36,11 @@ async def run_handler(child: Scope, call: Call) -> Any:
         if actor.postconditions:
             _check(actor.postconditions, "postcondition", call, (result,), {})
         return result
+    except GeneratorExit as error:
+        if is_closing(error):
+            raise
+        # A task that awaits another one which raised this would be closed in the middle.
+        raise RuntimeError(f"{actor.name} raised GeneratorExit") from error
     finally:
         if actor.is_agent:
             live.agents_under_way -= 1

@@ -24,7 +24,8 @@ from limpet.engine.drift import check_ended, check_given, check_going_on, check_
 from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.failures import causes_of, failure_of, keep_traceback, mark_failed, recorded_error
+from limpet.engine.exits import ending_of_loop, ends_program, is_closing, is_raised_by_signal
+from limpet.engine.failures import causes_of, failed_call, failure_of, keep_traceback, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
@@ -299,7 +300,7 @@ async def _execute(
                 encoded_result, produced = await _encode_result(live, actor, result)
             results = await live.put_artifacts(produced) if produced else ()
             break
-        except (Exception, asyncio.CancelledError) as error:
+        except BaseException as error:
             again = await _go_on_after_failure(scope, child, call, start, encoded, error, clock.elapsed() - began)
             if again is None:
                 raise
@@ -330,7 +331,7 @@ async def _go_on_after_failure(
     call: Call,
     start: Start,
     encoded: bytes,
-    error: Exception | asyncio.CancelledError,
+    error: BaseException,
     duration_s: float,
 ) -> tuple[Scope, Start] | None:
     """The inside and the start of the next attempt; None where the failure is raised, recorded if it may be."""
@@ -338,7 +339,15 @@ async def _go_on_after_failure(
     if isinstance(error, asyncio.CancelledError):
         if is_of_handler(scope, call, error):
             await _settle_failure(scope, child, call, start, error, duration_s)
+        elif call.closes and (ending := await ending_of_loop()) is not None and (failed := failed_call(ending)):
+            # A task of the run has raised what ends the program: that failed the run, and is retried with it.
+            child.note_failed(failed)
+            await _settle_failure(scope, child, call, start, ending, duration_s)
         return None
+    if is_closing(error):
+        return None
+    if ends_program(error) and (live.is_stopping or scope.event.is_closed or is_raised_by_signal(error)):
+        return None  # The call has not failed: it is executed again, as after a kill.
     if isinstance(error, LimpetError) and (call.is_refused or live.is_refusing(error)):
         return None
     if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
@@ -459,7 +468,7 @@ async def _settle_failure(
         *(scope, start, _FAILED, at, duration_s),
         error=failure,
         causes=causes,
-        update=_closing(live, at, StateStatus.FAILED) if call.closes else None,
+        update=_closing(live, at, StateStatus.FAILED) if call.closes and not ends_program(error) else None,
         details=details_of_failure(call, start),
         inside=child,
     )

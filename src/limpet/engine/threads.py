@@ -64,9 +64,9 @@ async def run_plain(function: Callable[..., R], args: tuple[Any, ...], kwargs: d
         except BaseException as error:
             if os.getpid() != process:
                 _end_child(function, error)
-            if isinstance(error, StopIteration):
-                # A future cannot carry one: whoever awaits it would wait for ever.
-                raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
+            if isinstance(error, StopIteration | GeneratorExit):
+                # A future cannot carry one: whoever awaits it would wait for ever, or be closed.
+                raise RuntimeError(f"{function.__qualname__} raised {type(error).__name__}") from error
             raise
         if os.getpid() != process:
             _end_child(function, None)
