@@ -19,12 +19,14 @@ from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
 from limpet.engine.stopping import Stopped, cancel, leave_behind, log, tasks_inside
 from limpet.engine.storage_view import begin_inside, is_new_execution
-from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
+from limpet.engine.waits import waits_of
+from limpet.journal.retry import leaves_process, next_attempt, remaining_wait_s, wait_before_next
 from limpet.model import Details, EventRecord, ExecutionStatus, Failure, fingerprint
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
+    from limpet.model import RetryConfig
 
 GRACE_S = 1.0
 """How long tasks that were cancelled have for their cleaning up."""
@@ -38,7 +40,11 @@ async def take_up(scope: Scope, call: Call, record: EventRecord) -> None:
         return
     call.spent_s = details.spent_s if record.status is not ExecutionStatus.FAILED else 0.0
     if details.due_at:
-        await _wait(scope, remaining_wait_s(details.due_at, details.delay_s, scope.live.clock.now()))
+        await _wait(scope, call, remaining_wait_s(details.due_at, details.delay_s, scope.live.clock.now()))
+
+
+def _config_of(live: LiveState, call: Call) -> RetryConfig:
+    return live.retry.config_for(call.actor.event_type, call.retry_config or call.actor.retry_config)
 
 
 async def try_again(
@@ -53,7 +59,7 @@ async def try_again(
         return None
     spent_s = time_spent(live, call)
     delay_s = wait_before_next(
-        live.retry.config_for(actor.event_type, call.retry_config or actor.retry_config),
+        _config_of(live, call),
         error,
         attempt=call.attempt,
         spent_s=spent_s,
@@ -83,7 +89,7 @@ async def try_again(
     if live.bus.is_heard:
         live.bus.give_a_moment()
     inside = inside_of_attempt(scope, call)
-    await _wait(scope, delay_s)
+    await _wait(scope, call, delay_s)
     again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
     inside.pending_start = call.start = again
     if live.bus.is_heard:
@@ -184,11 +190,17 @@ async def end_tasks(live: LiveState, child: Scope) -> None:
             log.warning("State %s: %s ignores its cancellation, and is left behind.", live.state_id, task.get_name())
 
 
-async def _wait(scope: Scope, delay_s: float) -> None:
-    """Wait for the next attempt. A run that is being stopped does not wait for it."""
+async def _wait(scope: Scope, call: Call, delay_s: float) -> None:
+    """Wait for the next attempt. A run that is being stopped does not wait for it, and one that can only wait for long
+    leaves memory."""
     if delay_s <= 0:
         return
-    live = scope.live
+    live, record = scope.live, scope.live.history.latest[call.address]
+    if leaves_process(_config_of(live, call), delay_s):
+        ends_at, waits = live.clock.now() + delay_s, waits_of(live)
+        while live.clock.now() < ends_at:
+            await waits.until_noticed(scope, record, waits.noticed)
+        return
     with live.stopper.nothing_is_executed(scope):
         if live.is_stopping:
             live.stopper.look()
