@@ -134,9 +134,9 @@ def test_whatever_ends_a_run_gives_its_lease_back_and_it_goes_on(where: str, kin
 
 
 @agent
-async def catches(kind: str, where: str) -> list[str]:
+async def catches(kind: str, where: str) -> list[Any]:
     try:
-        found = [await calls(kind, where)]
+        found: list[Any] = [await calls(kind, where)]
     except BaseException as error:
         found = [await step(f"caught {type(error).__name__}")]
     await step("after")

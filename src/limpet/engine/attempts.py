@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from limpet.engine.event_details import details_unbegun
-from limpet.engine.failures import causes_of, failure_of, mark_failed
+from limpet.engine.exits import ending_of_loop, ends_program, is_closing, is_raised_by_signal
+from limpet.engine.failures import causes_of, failed_call, failure_of, mark_failed
 from limpet.engine.notices import tell
 from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
@@ -148,7 +149,7 @@ async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes
             live.bus.give_a_moment()
 
 
-def is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bool:
+def _is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bool:
     """Whether a handler has raised a cancellation that nobody has asked for, as where it waits for a cancelled future.
 
     That is a failure of the call. In the code of an agent it is the end of a call that was cancelled there.
@@ -157,6 +158,27 @@ def is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bo
     is_asked_for = task is None or task.cancelling() or live.stopper.is_wanted or live.is_left or scope.is_being_ended
     is_late = scope.event.is_closed or (live.has_cut_off and scope.is_given_up)
     return not (is_asked_for or is_late or isinstance(error, Stopped))
+
+
+def is_no_failure(scope: Scope, error: BaseException) -> bool:
+    """Tells whether an exception says nothing of a call: the call is executed again, as after a kill."""
+    if is_closing(error):
+        return True
+    return ends_program(error) and (scope.live.is_stopping or scope.event.is_closed or is_raised_by_signal(error))
+
+
+async def failure_behind(scope: Scope, child: Scope, call: Call, error: asyncio.CancelledError) -> BaseException | None:
+    """Returns what a cancelled call has failed of; None where it was cut off.
+
+    A call in a task of the run may have raised what ends the program: that fails the run, and is retried with it.
+    """
+    if _is_of_handler(scope, call, error):
+        return error
+    ending = await ending_of_loop() if call.closes else None
+    if ending is None or not (failed := failed_call(ending)):
+        return None
+    child.note_failed(failed)
+    return ending
 
 
 def _unbegun(scope: Scope, call: Call, encoded: bytes) -> Start:

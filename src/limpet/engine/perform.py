@@ -17,15 +17,15 @@ from limpet.codec import values
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.allowed import require_allowed
-from limpet.engine.attempts import cut_off, inside_of_attempt, is_of_handler, take_up, try_again
+from limpet.engine.attempts import cut_off, failure_behind, inside_of_attempt, is_no_failure, take_up, try_again
 from limpet.engine.call import Call
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
-from limpet.engine.exits import ending_of_loop, ends_program, is_closing, is_raised_by_signal
-from limpet.engine.failures import causes_of, failed_call, failure_of, keep_traceback, mark_failed, recorded_error
+from limpet.engine.exits import ends_program
+from limpet.engine.failures import causes_of, failure_of, keep_traceback, mark_failed, recorded_error
 from limpet.engine.handlers import run_handler
 from limpet.engine.lease import since_boot
 from limpet.engine.live import LiveState
@@ -337,17 +337,11 @@ async def _go_on_after_failure(
     """The inside and the start of the next attempt; None where the failure is raised, recorded if it may be."""
     live = scope.live
     if isinstance(error, asyncio.CancelledError):
-        if is_of_handler(scope, call, error):
-            await _settle_failure(scope, child, call, start, error, duration_s)
-        elif call.closes and (ending := await ending_of_loop()) is not None and (failed := failed_call(ending)):
-            # A task of the run has raised what ends the program: that failed the run, and is retried with it.
-            child.note_failed(failed)
-            await _settle_failure(scope, child, call, start, ending, duration_s)
+        if (failure := await failure_behind(scope, child, call, error)) is not None:
+            await _settle_failure(scope, child, call, start, failure, duration_s)
         return None
-    if is_closing(error):
+    if is_no_failure(scope, error):
         return None
-    if ends_program(error) and (live.is_stopping or scope.event.is_closed or is_raised_by_signal(error)):
-        return None  # The call has not failed: it is executed again, as after a kill.
     if isinstance(error, LimpetError) and (call.is_refused or live.is_refusing(error)):
         return None
     if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
