@@ -147,6 +147,16 @@ def require_interrupted(client: Limpet, state_id: str = "s", reason: str = "requ
     return stopped
 
 
+def require_handed_back(client: Limpet, state_id: str = "s", reason: str = "cancelled") -> dict[str, Any]:
+    """See to it that a state was left for whoever comes next, and give what is noted of that."""
+    header = client.show(state_id).header
+    assert (StateStatus.RUNNING, None) == (header.status, header.holder)
+    assert "failed" not in statuses(client, state_id).values()
+    assert reason == header.metadata.stopped["reason"]
+    assert StateStatus.RUNNING is client.checkpoints(state_id)[-1].status
+    return header.metadata.stopped
+
+
 def statuses(client: Limpet, state_id: str = "s") -> dict[str, str]:
     """The newest status of each event, by its address."""
     history = client.history(state_id)

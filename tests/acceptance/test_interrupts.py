@@ -20,6 +20,7 @@ from acceptance.stopped_runs import (
     let_threads_go_on,
     open_all,
     pipeline,
+    require_handed_back,
     require_interrupted,
     states,
     statuses,
@@ -447,7 +448,7 @@ def test_a_retry_that_was_interrupted_is_made_and_no_attempt_more(client: Limpet
 # Cancelling, by the program itself.
 
 
-def test_cancelling_the_task_that_awaits_a_run_leaves_it_as_interrupted(client: Limpet) -> None:
+def test_cancelling_the_task_that_awaits_a_run_hands_it_back(client: Limpet) -> None:
     async def main() -> None:
         running = asyncio.create_task(client.run(pipeline(waits), None, state_id="s"))
         await until("here")
@@ -457,7 +458,7 @@ def test_cancelling_the_task_that_awaits_a_run_leaves_it_as_interrupted(client: 
         assert running.cancelled()
 
     asyncio.run(main())
-    assert "The task that awaited it was cancelled." == require_interrupted(client, reason="cancelled")["message"]
+    assert "The task that awaited it was cancelled." == require_handed_back(client)["message"]
     assert "interrupted" == statuses(client)[WAIT]
     open_all()
     assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
@@ -509,14 +510,14 @@ def test_a_timeout_around_a_run_is_the_timeout_of_whoever_set_it(client: Limpet)
         await asyncio.sleep(0)
 
     asyncio.run(main())
-    require_interrupted(client, reason="cancelled")
+    require_handed_back(client)
     open_all()
     assert ["before", "here", "after"] == client.run_sync(pipeline(waits), None, state_id="s")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("raised_in", ["the agent", "a tool", "a task"])
-def test_a_program_that_is_told_to_end_leaves_its_run_as_interrupted(
+def test_a_program_that_is_ended_by_a_person_leaves_its_run_as_interrupted_and_one_that_ends_itself_hands_it_back(
     client: Limpet, error: type[BaseException], raised_in: str
 ) -> None:
     @tool
@@ -534,7 +535,9 @@ def test_a_program_that_is_told_to_end_leaves_its_run_as_interrupted(
 
     with pytest.raises(error):
         client.run_sync(pipeline(body), None, state_id="s")
-    require_interrupted(client, reason="cancelled")
+    header = client.show("s").header
+    status = StateStatus.INTERRUPTED if error is KeyboardInterrupt else StateStatus.RUNNING
+    assert (status, None, "cancelled") == (header.status, header.holder, header.metadata.stopped["reason"])
     assert ["before", "ended"] == client.run_sync(pipeline(body), None, state_id="s")
     assert {"before": 1, "ends": 2} == executions
 
@@ -609,7 +612,7 @@ def test_tasks_of_a_run_that_is_cancelled_end_with_it(client: Limpet) -> None:
         assert ["beside", "here"] == sorted(cleaned)
 
     asyncio.run(main())
-    require_interrupted(client, reason="cancelled")
+    require_handed_back(client)
     assert {"pipeline::agent_call": "interrupted", WAIT: "interrupted"} == statuses(client)
 
 
@@ -660,7 +663,10 @@ def test_generators_that_a_run_has_opened_are_closed_before_it_returns(
         assert "stream" in cleaned
 
     asyncio.run(main())
-    require_interrupted(client, reason="requested" if stop == "interrupt" else "cancelled")
+    if stop == "cancel":
+        require_handed_back(client)
+    else:
+        require_interrupted(client)
 
 
 def test_a_generator_that_is_closed_executes_no_tool(client: Limpet) -> None:

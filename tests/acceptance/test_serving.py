@@ -303,7 +303,8 @@ def test_at_the_end_what_is_executed_is_finished_and_the_next_supervisor_goes_on
             await until(lambda: bool(ended(served)))
 
     asyncio.run(first())
-    assert StateStatus.INTERRUPTED is client.show("w").header.status
+    header = client.show("w").header
+    assert (StateStatus.RUNNING, None, "shut_down") == (header.status, header.holder, header.metadata.stopped["reason"])
     asyncio.run(second())
     assert {"w": ["one", "two"]} == ended(served)
     assert {"one": 1, "two": 1} == executions

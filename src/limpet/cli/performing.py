@@ -112,7 +112,7 @@ def performed(task: Task, progress: Progress) -> Any:
     except asyncio.CancelledError:
         what = "The pipeline cancelled itself."
         raise _left(task, what, "CancelledError", ExitCode.RUN_FAILED) from None
-    except Exception as error:
+    except BaseException as error:
         record = _failure_since(task, 0 if header is None else header.position)
         if record is None and isinstance(error, LimpetError):
             stopped = _stopped(task, error)
@@ -167,7 +167,7 @@ def _failure_since(task: Task, position: int) -> EventRecord | None:
     return failed_at(view.history, task.whole(view.history)) if is_new else None
 
 
-def _failed(task: Task, error: Exception, record: EventRecord | None) -> CommandFailed:
+def _failed(task: Task, error: BaseException, record: EventRecord | None) -> CommandFailed:
     kind = type(error).__name__
     where = "" if record is None else f" at {record.address}"
     recorded = None if record is None else _recorded_failure(task)
@@ -268,7 +268,7 @@ def _how_to_go_on(task: Task, words: str) -> list[str]:
     return [f"{words}: {command_on(task.verb, task.state_id, task.store)}"] if is_kept else []
 
 
-def _traceback(error: Exception, recorded: Failure | None, telling: Telling) -> list[str]:
+def _traceback(error: BaseException, recorded: Failure | None, telling: Telling) -> list[str]:
     """The traceback, if it is wanted, without the frames between one call of the pipeline and the next."""
     if not telling.is_verbose:
         return []

@@ -27,8 +27,8 @@ from limpet.model import CleanupRun
 def serve(concurrency: int, store: str | None, as_json: bool) -> None:
     """Take up every state of the store that can go on, until Ctrl-C or SIGTERM.
 
-    A state can go on when what it waits for has come (an answer, a time, a message), when the process that ran it has
-    died, and when an earlier `serve` was ended in the middle of it. Agents are imported from where they were declared;
+    A state can go on when what it waits for has come (an answer, a time, a message), and when the process that ran it
+    has died or has handed it back. Agents are imported from where they were declared;
     type this in the folder that the runs were begun in. At the end what is being executed is finished first.
 
     The store is cleaned up meanwhile, if [retention] in the configuration has a schedule.

@@ -117,8 +117,9 @@ class Running(OpenedStore):
         The run is stopped, and can be taken up again, when ``timeout_s`` have passed, at the ``deadline``, when its
         ``budget`` is used up, when ``interrupt_checker`` says so, and with ``handle_signals`` by SIGINT and SIGTERM:
         the first one finishes what is being executed (``on_first_signal`` is called then), the second one does not.
-        ExecutionInterrupted is raised then, or BudgetExceeded. Where it is not known whether a call that is declared
-        ``once`` was executed, OutcomeUnknown is raised, and the state awaits what ``settle`` says.
+        ExecutionInterrupted is raised then, or BudgetExceeded. A run whose task is cancelled, or whose program ends, is
+        handed back: whoever comes next resumes it, as after a kill. Where it is not known whether a call that is
+        declared ``once`` was executed, OutcomeUnknown is raised, and the state awaits what ``settle`` says.
 
         A run that has nothing left to do but to wait leaves memory: AwaitingAnswer is raised where it has asked
         something, Awaiting where it waits for a message, or for a time that is more than ``patience_s`` away. Run it

@@ -1,7 +1,7 @@
 """``serve``: a supervisor for one machine, which takes up every state that can go on.
 
-A state can go on when what it waits for has come (an answer, a time, a message), when the process that ran it has died,
-or when a supervisor that ended has left it. All others are left alone: who has interrupted or paused a state, or seen
+A state can go on when what it waits for has come (an answer, a time, a message), or when the process that ran it has
+died or has handed it back. All others are left alone: who has interrupted or paused a state, or seen
 it fail, takes it up again themselves.
 
 While it serves, it cleans up the store when the configured schedule says so (``scheduled_cleanup.py``).
@@ -66,8 +66,8 @@ class Serving(Deciding, Answering, Keeping):
     ) -> None:
         """Take up every state of the store that can go on, so many at a time, until ``stop`` is set or it is cancelled.
 
-        A state can go on when what it waits for has come, when the process that ran it has died, and when a supervisor
-        that ended has left it. Its agent is one that this process has declared, else the one that the state names to
+        A state can go on when what it waits for has come, and when the process that ran it has died or has handed it
+        back. Its agent is one that this process has declared, else the one that the state names to
         import. States that somebody has interrupted or paused, and those that failed, are left alone. ``on_served`` is
         told what came of each. At the end what is being executed is finished first. Raises UsageError.
 
@@ -167,9 +167,6 @@ class _Supervisor:
             if (due_at := noted_waiting(header).due_at)
         ]
         heapq.heapify(self._due)
-        for header in self._headers(StateStatus.INTERRUPTED):
-            if header.metadata.stopped.get("reason") == SHUT_DOWN:
-                self._wanted[header.state_id] = None
 
     def _look_at_running(self) -> None:
         for header in self._headers(StateStatus.RUNNING):
@@ -211,7 +208,9 @@ class _Supervisor:
         except UsageError as error:
             self._given_up.add(state_id)
             log.warning("State %s cannot be taken up here: %s", state_id, error)
-        except Exception as error:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
             log.error("State %s failed: %s: %s", state_id, type(error).__name__, error)
             self._tell(Served(state_id, error=error))
         finally:
@@ -226,8 +225,6 @@ class _Supervisor:
         match header.status:
             case StateStatus.RUNNING:
                 return True
-            case StateStatus.INTERRUPTED:
-                return header.metadata.stopped.get("reason") == SHUT_DOWN
             case StateStatus.AWAITING:
                 return self._inbox.has_come(header, SYSTEM_CLOCK.now())
             case _:

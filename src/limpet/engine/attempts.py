@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from limpet.engine.event_details import details_unbegun
-from limpet.engine.failures import causes_of, failure_in, mark_failed
+from limpet.engine.exits import ending_of_loop, ends_program, is_closing, is_raised_by_signal
+from limpet.engine.failures import causes_of, failed_call, failure_in, mark_failed
 from limpet.engine.notices import tell
 from limpet.engine.outcomes import settle
 from limpet.engine.scope import Scope, Start
-from limpet.engine.stopping import cancel, leave_behind, log, tasks_inside
+from limpet.engine.stopping import Stopped, cancel, leave_behind, log, tasks_inside
 from limpet.engine.storage_view import begin_inside, is_new_execution
-from limpet.journal.retry import next_attempt, remaining_wait_s, wait_before_next
+from limpet.engine.waits import waits_of
+from limpet.journal.retry import leaves_process, next_attempt, remaining_wait_s, wait_before_next
 from limpet.model import Details, EventRecord, ExecutionStatus, Failure, fingerprint
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
     from limpet.engine.live import LiveState
+    from limpet.model import RetryConfig
 
 GRACE_S = 1.0
 """How long tasks that were cancelled have for their cleaning up."""
@@ -38,11 +41,15 @@ async def take_up(scope: Scope, call: Call, record: EventRecord) -> None:
         return
     call.spent_s = details.spent_s if record.status is not ExecutionStatus.FAILED else 0.0
     if details.due_at:
-        await _wait(scope, remaining_wait_s(details.due_at, details.delay_s, scope.live.clock.now()))
+        await _wait(scope, call, remaining_wait_s(details.due_at, details.delay_s, scope.live.clock.now()))
+
+
+def _config_of(live: LiveState, call: Call) -> RetryConfig:
+    return live.retry.config_for(call.actor.event_type, call.retry_config or call.actor.retry_config)
 
 
 async def try_again(
-    scope: Scope, child: Scope, call: Call, start: Start, error: Exception, duration_s: float
+    scope: Scope, child: Scope, call: Call, start: Start, error: BaseException, duration_s: float
 ) -> tuple[Scope, Start] | None:
     """Where a failed attempt is to be followed by another one: record that, wait, and give the inside of the next.
 
@@ -53,7 +60,7 @@ async def try_again(
         return None
     spent_s = time_spent(live, call)
     delay_s = wait_before_next(
-        live.retry.config_for(actor.event_type, call.retry_config or actor.retry_config),
+        _config_of(live, call),
         error,
         attempt=call.attempt,
         spent_s=spent_s,
@@ -87,7 +94,7 @@ async def try_again(
     if live.bus.is_heard:
         live.bus.give_a_moment()
     inside = inside_of_attempt(scope, call)
-    await _wait(scope, delay_s)
+    await _wait(scope, call, delay_s)
     again = again._replace(at=live.clock.now(), details=Details(spent_s=details.spent_s))
     inside.pending_start = call.start = again
     if live.bus.is_heard:
@@ -146,7 +153,7 @@ async def cut_off(scope: Scope, call: Call, error: BaseException, encoded: bytes
             live.bus.give_a_moment()
 
 
-def is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bool:
+def _is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bool:
     """Whether a handler has raised a cancellation that nobody has asked for, as where it waits for a cancelled future.
 
     That is a failure of the call. In the code of an agent it is the end of a call that was cancelled there.
@@ -154,7 +161,28 @@ def is_of_handler(scope: Scope, call: Call, error: asyncio.CancelledError) -> bo
     live, task = scope.live, asyncio.current_task()
     is_asked_for = task is None or task.cancelling() or live.stopper.is_wanted or live.is_left or scope.is_being_ended
     is_late = scope.event.is_closed or (live.has_cut_off and scope.is_given_up)
-    return not (is_asked_for or is_late) and type(error) is asyncio.CancelledError
+    return not (is_asked_for or is_late or isinstance(error, Stopped))
+
+
+def is_no_failure(scope: Scope, error: BaseException) -> bool:
+    """Tells whether an exception says nothing of a call: the call is executed again, as after a kill."""
+    if is_closing(error):
+        return True
+    return ends_program(error) and (scope.live.is_stopping or scope.event.is_closed or is_raised_by_signal(error))
+
+
+async def failure_behind(scope: Scope, child: Scope, call: Call, error: asyncio.CancelledError) -> BaseException | None:
+    """Returns what a cancelled call has failed of; None where it was cut off.
+
+    A call in a task of the run may have raised what ends the program: that fails the run, and is retried with it.
+    """
+    if _is_of_handler(scope, call, error):
+        return error
+    ending = await ending_of_loop() if call.closes else None
+    if ending is None or not (failed := failed_call(ending)):
+        return None
+    child.note_failed(failed)
+    return ending
 
 
 def _unbegun(scope: Scope, call: Call, encoded: bytes) -> Start:
@@ -188,11 +216,17 @@ async def end_tasks(live: LiveState, child: Scope) -> None:
             log.warning("State %s: %s ignores its cancellation, and is left behind.", live.state_id, task.get_name())
 
 
-async def _wait(scope: Scope, delay_s: float) -> None:
-    """Wait for the next attempt. A run that is being stopped does not wait for it."""
+async def _wait(scope: Scope, call: Call, delay_s: float) -> None:
+    """Wait for the next attempt. A run that is being stopped does not wait for it, and one that can only wait for long
+    leaves memory."""
     if delay_s <= 0:
         return
-    live = scope.live
+    live, record = scope.live, scope.live.history.latest[call.address]
+    if leaves_process(_config_of(live, call), delay_s):
+        ends_at, waits = live.clock.now() + delay_s, waits_of(live)
+        while live.clock.now() < ends_at:
+            await waits.until_noticed(scope, record, waits.noticed)
+        return
     with live.stopper.nothing_is_executed(scope):
         if live.is_stopping:
             live.stopper.look()

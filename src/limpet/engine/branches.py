@@ -19,6 +19,7 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from limpet.engine.completion import WAIT_FOR, Listed, Lists, name_of, who_makes
+from limpet.engine.given_contexts import InGivenContext
 from limpet.engine.keyed import until_released
 from limpet.engine.live import LiveState
 from limpet.engine.loops import Hooks
@@ -110,10 +111,15 @@ class _Factory:
         # In newer Pythons ``wait_for`` awaits a coroutine in the task that calls it, so its calls are of that task.
         is_awaited = maker is not None and maker.f_code is WAIT_FOR
         listed = None if maker is None or is_awaited else self._lists.find(maker, coro, scope)
-        if not scope.event.is_closed and not (is_call or is_awaited) and coro is not self.main:
-            scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
-            context = copy_context() if context is None else context.copy()
-            context.run(current_scope.set, scope)
+        given = context
+        if not scope.event.is_closed and not is_awaited and coro is not self.main:
+            if not is_call:
+                scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
+                context = copy_context() if given is None else given.copy()
+                context.run(current_scope.set, scope)
+            if given is not None and listed is None:
+                context = given.copy() if context is None or context is given else context
+                coro = cast("AnyCoroutine", InGivenContext(coro, given, context))
         if context is not None:
             options["context"] = context
         order = self.hooks.order_of(scope)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from limpet.engine.drift import changed
+from limpet.engine.exits import is_closing
 from limpet.engine.failures import failure_in, recorded_error
 from limpet.engine.handlers import run_nested
 from limpet.engine.replacement import NOTHING
@@ -45,7 +47,9 @@ async def compare(scope: Scope, call: Call, record: EventRecord | None, encoded:
     began = live.clock.elapsed()
     try:
         result = await run_nested(child, call)
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) or is_closing(error):
+            raise
         failure = failure_in(live, error, is_recorded=False).failure
         report.compare_failure(call.address, call.actor, record, failure)
         raise

@@ -95,7 +95,7 @@ class ExecutionEvent:
             else:
                 self.result = await perform_call(scope, call)
         except BaseException as error:
-            self.execution_status = _status_of(error, live.is_stopping)
+            self.execution_status = _status_of(error, call, live.is_stopping)
             raise
         else:
             self.execution_status = ExecutionStatus.RECOVERED if call.is_replayed else ExecutionStatus.COMPLETED
@@ -106,7 +106,9 @@ class ExecutionEvent:
         return ExecutionResult(self.result, self.execution_time)
 
 
-def _status_of(error: BaseException, is_stopping: bool) -> ExecutionStatus:
+def _status_of(error: BaseException, call: Call, is_stopping: bool) -> ExecutionStatus:
     if is_stopping:
         return ExecutionStatus.INTERRUPTED
-    return ExecutionStatus.FAILED if isinstance(error, Exception) else ExecutionStatus.CANCELLED
+    if call.news is not None:
+        return call.news[0]
+    return ExecutionStatus.CANCELLED if isinstance(error, asyncio.CancelledError) else ExecutionStatus.FAILED

@@ -6,7 +6,6 @@ on is retried when the event is.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
@@ -66,6 +65,11 @@ def causes_of(error: BaseException, failed: Collection[str]) -> tuple[str, ...]:
         return ()
     passed_on = (_failed_call(each)[0] for each in _failures_in(error, failed, _passed_on))
     return tuple(dict.fromkeys(passed_on))
+
+
+def failed_call(error: BaseException) -> str:
+    """Returns the address of the call that an exception failed last, or an empty text if it has failed none."""
+    return _failed_call(error)[0]
 
 
 def _failed_call(error: BaseException) -> tuple[str, tuple[_Made, ...]]:
@@ -146,7 +150,7 @@ def _built(record: EventRecord) -> BaseException:
     if failure.value is not None:
         with suppress(ValueNotReadable):
             error = values.decode(failure.value)
-    if not isinstance(error, (Exception, CancelledError)):
+    if not isinstance(error, BaseException):
         error = make_stand_in(names_from(failure.type_name), failure.message, (failure.message,))
     return error
 

@@ -8,6 +8,7 @@ from contextvars import Context, copy_context
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, cast
 
+from limpet.engine.exits import is_closing
 from limpet.engine.places import Place
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.threads import run_plain
@@ -95,6 +96,11 @@ async def run_handler(child: Scope, call: Call) -> Any:
                 live.secrets |= actor.secrets_in_result(result)  # What it says may repeat them.
                 raise
         return result
+    except GeneratorExit as error:
+        if is_closing(error):
+            raise
+        # A task that awaits another one which raised this would be closed in the middle.
+        raise RuntimeError(f"{actor.name} raised GeneratorExit") from error
     finally:
         if actor.is_agent:
             live.agents_under_way -= 1

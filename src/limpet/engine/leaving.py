@@ -12,7 +12,7 @@ import msgspec
 from limpet.backends.contract import StateUpdate
 from limpet.engine.opening import is_rolled_back, take_lease
 from limpet.engine.scope import current_scope
-from limpet.engine.stopping import cancel, leave_behind
+from limpet.engine.stopping import HANDED_BACK, cancel, leave_behind
 from limpet.errors import LeaseHeld
 from limpet.journal.lifecycle import state_may_become
 from limpet.model import InterruptReason, InterruptSignal, StateStatus
@@ -41,7 +41,7 @@ async def leave_stopped(live: LiveState) -> None:
     live.bus.give_a_moment()
 
 
-def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus = StateStatus.INTERRUPTED) -> None:
+def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus) -> None:
     """Write why the state is left, and give the lease back: a checkpoint, unless that is not wanted, and the status."""
     try:
         if not live.can_be_left or not _is_held(live, signal):
@@ -52,6 +52,8 @@ def mark_stopped(live: LiveState, signal: InterruptSignal, status: StateStatus =
         stopped = to_plain(signal, at)
         if is_rolled_back(live.header):
             stopped["reason"] = ROLLED_BACK  # What was undone stays so, however often the rollback is stopped.
+            if status is HANDED_BACK:
+                status = StateStatus.INTERRUPTED  # No supervisor goes on with a rollback.
         metadata = msgspec.structs.replace(live.metadata_to_keep(), stopped=stopped)
         update = StateUpdate(at=at, status=status, metadata=metadata, releases=True)
         if signal.save_checkpoint:

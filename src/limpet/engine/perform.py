@@ -16,12 +16,13 @@ from limpet.codec import values
 from limpet.codec.secret_search import secrets_at_hand
 from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.allowed import require_allowed
-from limpet.engine.attempts import cut_off, inside_of_attempt, is_of_handler, take_up, try_again
+from limpet.engine.attempts import cut_off, failure_behind, inside_of_attempt, is_no_failure, take_up, try_again
 from limpet.engine.call import Call
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
+from limpet.engine.exits import ends_program
 from limpet.engine.failures import causes_of, failure_in, mark_failed, recorded_error
 from limpet.engine.handlers import LEVELS_ON_A_STACK, run_handler
 from limpet.engine.lease import since_boot
@@ -329,7 +330,7 @@ async def _execute(
                 encoded_result, produced = await _encode_result(live, actor, result)
             results = await live.put_artifacts(produced) if produced else ()
             break
-        except (Exception, asyncio.CancelledError) as error:
+        except BaseException as error:
             again = await _go_on_after_failure(scope, child, call, start, encoded, error, clock.elapsed() - began)
             if again is None:
                 raise
@@ -360,14 +361,16 @@ async def _go_on_after_failure(
     call: Call,
     start: Start,
     encoded: bytes,
-    error: Exception | asyncio.CancelledError,
+    error: BaseException,
     duration_s: float,
 ) -> tuple[Scope, Start] | None:
     """The inside and the start of the next attempt; None where the failure is raised, recorded if it may be."""
     live = scope.live
     if isinstance(error, asyncio.CancelledError):
-        if is_of_handler(scope, call, error):
-            await _settle_failure(scope, child, call, start, error, duration_s)
+        if (failure := await failure_behind(scope, child, call, error)) is not None:
+            await _settle_failure(scope, child, call, start, failure, duration_s)
+        return None
+    if is_no_failure(scope, error):
         return None
     if isinstance(error, LimpetError) and (call.is_refused or live.is_refusing(error)):
         return None
@@ -471,7 +474,7 @@ async def _settle_failure(
         *(scope, start, _FAILED, at, duration_s),
         error=failure,
         causes=causes,
-        update=closing(live, at, StateStatus.FAILED) if call.closes else None,
+        update=closing(live, at, StateStatus.FAILED) if call.closes and not ends_program(error) else None,
         details=told.with_blocks(details_of_failure(call, start) or start.details),
         inside=child,
     )

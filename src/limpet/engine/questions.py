@@ -9,7 +9,7 @@ from limpet.artifacts.stored_values import StoredValues
 from limpet.codec.answer_types import NotFitting, converted, type_name
 from limpet.errors import Awaiting, AwaitingAnswer, WrongAnswer
 from limpet.journal.waits import is_question
-from limpet.model import EventRecord
+from limpet.model import EventRecord, ExecutionStatus
 from limpet.model.header import utc
 from limpet.model.waits import Question
 
@@ -74,9 +74,11 @@ def awaiting(stored: StoredValues, state_id: str, records: Sequence[EventRecord]
 
 
 def _named(stored: StoredValues, record: EventRecord) -> str:
-    topic = asked_in(stored, record).get("topic")
     due_at = record.details.due_at if record.details is not None else 0.0
     until = f"{utc(due_at):%Y-%m-%d %H:%M:%S} UTC"
+    if record.status is not ExecutionStatus.AWAITING:
+        return f"the next attempt of {record.address} at {until}"
+    topic = asked_in(stored, record).get("topic")
     if topic is None:
         return until
     return f"a message about {topic!r}" + (f" (until {until})" if due_at else "")

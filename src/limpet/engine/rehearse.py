@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
+from limpet.engine.exits import is_closing
 from limpet.engine.handlers import run_nested
 from limpet.engine.scope import Scope
 from limpet.engine.storage_view import compare_inside
@@ -24,7 +26,9 @@ async def rehearse_agent(scope: Scope, call: Call, record: EventRecord, encoded:
     compare_inside(child, record)
     try:
         result = await run_nested(child, call)
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) or is_closing(error):
+            raise
         if record.status is ExecutionStatus.COMPLETED:
             rehearsal.failed(f"{call.address}: {type(error).__name__}: {error}")
         raise

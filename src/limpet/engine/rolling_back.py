@@ -93,7 +93,7 @@ async def _undo_all(live: LiveState, limits: Limits, undoing: list[tuple[EventRe
             undone = await stoppable(live, perform_call(live.top, call))
         live.release(StateStatus.FAILED)
         return undone
-    except Exception:
+    except BaseException:
         if live.lease is not None:
             live.release(StateStatus.FAILED)
         raise

@@ -8,19 +8,23 @@ from contextlib import nullcontext
 from typing import Any
 
 from limpet.engine.branches import branching
+from limpet.engine.exits import ending_of_loop, ends_program, is_closing, is_interrupted_main_task
 from limpet.engine.lease import in_use
 from limpet.engine.leaving import leave_stopped, mark_stopped
 from limpet.engine.live import LiveState
+from limpet.engine.scope import current_scope
+from limpet.engine.stopping import HANDED_BACK
 from limpet.engine.thread_hooks import ThreadHooks
-from limpet.model import InterruptReason, InterruptSignal
+from limpet.model import InterruptReason, InterruptSignal, StateStatus
 
 
 async def stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run: bool = True) -> Any:
     """What the work gives. Raises what it raises; ExecutionInterrupted or another error of the stopper where the run
     was stopped, whatever its own code has made of that.
 
-    A run whose task is cancelled, or whose process is told to end, is left as interrupted, too. In the explicit form
-    (``is_run`` is False) cancelling one event says nothing of the state.
+    A run whose task is cancelled, or whose program ends itself, is handed back: it is left as one whose process was
+    killed, so whoever comes next resumes it. From the keyboard it is interrupted. In the explicit form (``is_run`` is
+    False) cancelling one event says nothing of the state.
     """
     assert live.loop is not None
     if live.stopper.is_over:
@@ -46,6 +50,11 @@ async def _stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run:
         if not live.is_stopping or live.has_ended:
             return result
     except BaseException as error:
+        if is_closing(error):
+            if is_run and _is_in(live.root) and not live.has_ended:
+                mark_stopped(live, InterruptSignal(InterruptReason.CANCELLED, _why(error)), HANDED_BACK)
+            # Else nothing can be written: a lock may be held by what runs at the moment.
+            raise
         if not live.is_stopping or live.has_ended:
             if is_run:
                 await _leave_ended(live, error)
@@ -59,19 +68,39 @@ async def _stoppable(live: LiveState, work: Coroutine[Any, Any, Any], *, is_run:
     raise live.stopper.error
 
 
+def _is_in(task: asyncio.Task[Any] | None) -> bool:
+    try:
+        return task is not None and asyncio.current_task() is task
+    except RuntimeError:
+        return False
+
+
 async def _leave_ended(live: LiveState, error: BaseException) -> None:
-    """Leave a run whose task was cancelled, or whose process is told to end, as interrupted."""
-    signal = InterruptSignal(InterruptReason.CANCELLED, _why(error))
-    if isinstance(error, asyncio.CancelledError):
-        live.stopper.cancelled_from_outside(signal)
+    """Leave a run whose task was cancelled, or whose program ends: interrupted from the keyboard, else handed back."""
+    is_cancelled = isinstance(error, asyncio.CancelledError)
+    ending = await ending_of_loop() if is_cancelled else error
+    if is_cancelled and is_interrupted_main_task():
+        ending = KeyboardInterrupt()
+    signal = InterruptSignal(InterruptReason.CANCELLED, _why(ending))
+    status = (
+        StateStatus.INTERRUPTED if isinstance(ending, KeyboardInterrupt) or _is_inside_interrupted() else HANDED_BACK
+    )
+    if is_cancelled:
+        live.stopper.cancelled_from_outside(signal, status)
         if live.is_stopping:
             await leave_stopped(live)
-    elif isinstance(error, KeyboardInterrupt | SystemExit):
-        mark_stopped(live, signal)
+    elif ends_program(error):
+        mark_stopped(live, signal, status)
 
 
-def _why(error: BaseException) -> str:
-    match error:
+def _is_inside_interrupted() -> bool:
+    """Tells whether the run goes on inside another one that is being interrupted."""
+    around = current_scope.get()
+    return around is not None and around.live.stopper.is_interrupted
+
+
+def _why(ending: BaseException | None) -> str:
+    match ending:
         case KeyboardInterrupt():
             return "The program was interrupted from the keyboard."
         case SystemExit():

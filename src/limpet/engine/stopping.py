@@ -22,6 +22,7 @@ import msgspec
 from limpet.engine.scope import Scope, current_scope
 from limpet.errors import ExecutionInterrupted, LimpetError
 from limpet.model import InterruptReason, InterruptSignal, StateStatus
+from limpet.model.interrupts import SHUT_DOWN
 
 if TYPE_CHECKING:
     from limpet.engine.live import LiveState
@@ -30,6 +31,9 @@ log = logging.getLogger("limpet.interrupts")
 
 INSIST_S = 5.0
 """After so long, code that has not ended although it was cancelled is cancelled again, and reported."""
+
+HANDED_BACK = StateStatus.RUNNING
+"""What a run leaves its state in that is to be resumed by whoever comes next, as after a kill: nobody holds it then."""
 
 MOMENT_S = 0.05
 """How long a plain handler that asks for a stop has to return."""
@@ -99,10 +103,12 @@ class Stopper:
     def request(
         self,
         signal: InterruptSignal,
-        status: StateStatus = StateStatus.INTERRUPTED,
+        status: StateStatus | None = None,
         error: LimpetError | None = None,
     ) -> None:
-        """Stop the run. The first wish counts; a later one that is not graceful takes the place of a graceful one."""
+        """Stop the run. The first wish counts; a later one that is not graceful takes the place of a graceful one, and
+        an interrupt that of a wish to hand the run back. Without a status the reason says what the state is left in."""
+        status = status or (HANDED_BACK if signal.reason == SHUT_DOWN else StateStatus.INTERRUPTED)
         loop = self._live.loop
         if loop is None or loop.is_closed() or _is_running_here(loop):
             self._begin(signal, status, error)
@@ -151,12 +157,21 @@ class Stopper:
             self.error = error or self._interrupted(signal)
             live.is_stopping = True
             live.replays_quickly = False
-        elif self.signal.is_graceful and not signal.is_graceful:
-            if type(self.error) is ExecutionInterrupted:
-                self.signal, self.error = signal, self._interrupted(signal)
-            else:
-                self.signal = msgspec.structs.replace(self.signal, is_graceful=False)
+        elif type(self.error) is ExecutionInterrupted and self._gives_way_to(signal, status):
+            is_graceful = self.signal.is_graceful and signal.is_graceful
+            self.signal, self.status = msgspec.structs.replace(signal, is_graceful=is_graceful), status
+            self.error = self._interrupted(signal)
+        elif not signal.is_graceful:
+            self.signal = msgspec.structs.replace(self.signal, is_graceful=False)
         self.look()
+
+    def _gives_way_to(self, signal: InterruptSignal, status: StateStatus) -> bool:
+        """Tells whether another wish takes the place of the present one. No run is handed back that was interrupted."""
+        assert self.signal is not None
+        if self.is_cancelling or (status is HANDED_BACK and self.status is not HANDED_BACK):
+            return False
+        is_hastened = self.signal.is_graceful and not signal.is_graceful
+        return is_hastened or (self.status is HANDED_BACK and status is not HANDED_BACK)
 
     def _interrupted(self, signal: InterruptSignal) -> ExecutionInterrupted:
         return ExecutionInterrupted(self._live.state_id, str(signal.reason), signal.message, signal.triggered_by)
@@ -246,15 +261,20 @@ class Stopper:
         finally:
             self._parked.discard(future)
 
-    def cancelled_from_outside(self, signal: InterruptSignal) -> None:
+    def cancelled_from_outside(self, signal: InterruptSignal, status: StateStatus) -> None:
         """Whoever awaits the run was cancelled: it is stopped by that, and what is left of it is cancelled as well."""
-        self._begin(signal, StateStatus.INTERRUPTED, None)
+        self._begin(signal, status, None)
         self.is_cancelling = True
 
     @property
     def is_wanted(self) -> bool:
         """Whether the run itself is being stopped, rather than that whoever awaits it was cancelled."""
         return self.signal is not None and self.signal.reason != InterruptReason.CANCELLED
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Tells whether the run is stopped by somebody who wants it to stay so."""
+        return self.signal is not None and self.status is StateStatus.INTERRUPTED
 
     @property
     def is_waiting(self) -> bool:

@@ -82,9 +82,9 @@ def _result_of(
     except BaseException as error:
         if os.getpid() != process:
             _end_child(function, error)
-        if isinstance(error, StopIteration):
-            # A future cannot carry one: whoever awaits it would wait for ever.
-            raise RuntimeError(f"{function.__qualname__} raised StopIteration") from error
+        if isinstance(error, StopIteration | GeneratorExit):
+            # A future cannot carry one: whoever awaits it would wait for ever, or be closed.
+            raise RuntimeError(f"{function.__qualname__} raised {type(error).__name__}") from error
         raise
     if os.getpid() != process:
         _end_child(function, None)

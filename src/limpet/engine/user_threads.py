@@ -56,11 +56,11 @@ class Work:
     def run(self, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
         """Run the function, on the thread on which it is to run."""
         before, _here.work = _here.work, self if self.is_piece else None
-        token = _lent.set(self)
+        token = lent_work.set(self)
         try:
             return function(*args, **kwargs)
         finally:
-            _lent.reset(token)
+            lent_work.reset(token)
             _here.work = before
             self.threads.end(self)
 
@@ -87,7 +87,7 @@ class _Here(threading.local):
 _here = _Here()
 """The work that this thread does, whatever context its code has."""
 
-_lent: ContextVar[Work | None] = ContextVar("limpet_lent", default=None)
+lent_work: ContextVar[Work | None] = ContextVar("limpet_lent", default=None)
 """The work that code does for a run. Where there is no scope beside it, the scope is lost."""
 
 
@@ -202,7 +202,7 @@ def begin_work(*, is_piece: bool) -> Work | None:
     """The work that is being handed over here for a run; None outside a run that goes on."""
     scope, parent = current_scope.get(), _here.work
     if scope is None:
-        lent = _lent.get()
+        lent = lent_work.get()
         if lent is None:
             return None
         scope = lent.scope
@@ -215,12 +215,12 @@ def begin_work(*, is_piece: bool) -> Work | None:
 @contextmanager
 def outside() -> Generator[None]:
     """While this lasts, a thread that a pool starts is not taken for one of the run: it serves everybody later."""
-    scope, lent = current_scope.set(None), _lent.set(None)
+    scope, lent = current_scope.set(None), lent_work.set(None)
     try:
         yield
     finally:
         current_scope.reset(scope)
-        _lent.reset(lent)
+        lent_work.reset(lent)
 
 
 def scope_of_thread(actor: Actor[..., Any]) -> Scope | None:
@@ -246,7 +246,7 @@ def using_key(scope: Scope | None, actor: Actor[..., Any]) -> AbstractContextMan
 
 def require_scope_not_lost(name: str) -> None:
     """Raises UsageError where there is no scope because a thread was started without its context, inside a run."""
-    work = _lent.get()
+    work = lent_work.get()
     if work is None or not work.threads.is_under_way:
         return
     error = UsageError(

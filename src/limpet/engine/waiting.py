@@ -11,7 +11,7 @@ import msgspec
 from limpet.artifacts.stored_values import Pending
 from limpet.backends.contract import StateUpdate
 from limpet.engine.drift import changed, check_going_on, check_new
-from limpet.engine.failures import mark_failed
+from limpet.engine.failures import failure_in, mark_failed
 from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease

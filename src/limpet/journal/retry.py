@@ -19,6 +19,9 @@ BUILT_IN: Final = RetryConfig()
 OFF: Final = RetryConfig(enabled=False)
 """What holds for agents where nothing is configured: what they call is tried again, and need not be called anew."""
 
+LONGEST_IN_PROCESS_S: Final = 300.0
+"""A wait that a server asked for is slept in the process up to so long, or up to ``max_delay`` if that is longer."""
+
 _LARGEST: Final = 10**300
 """Whole numbers beyond have no place in a float."""
 
@@ -113,8 +116,8 @@ def wait_before_next(
     """How long to wait before the next attempt, after that of this number has failed; None: it is given up.
 
     ``spent_s`` is what the event has taken so far, attempts and waits together. A server that asks for more time than
-    ``max_delay`` is given it, since whoever comes earlier is refused again; ``retry_timeout`` bounds that as well, and
-    so does ``total_timeout_s``, which is that of the event.
+    ``max_delay`` is given it, since whoever comes earlier is refused again (``leaves_process`` says where it is waited
+    for); ``retry_timeout`` bounds that as well, and so does ``total_timeout_s``, which is that of the event.
     """
     if attempt >= config.max_attempts or not is_retried(config, error):
         return None
@@ -122,6 +125,11 @@ def wait_before_next(
     wait = max(backoff_s(config, attempt, spread), *asked)
     limits = (limit for limit in (config.retry_timeout, total_timeout_s) if limit is not None)
     return None if any(spent_s + wait >= limit for limit in limits) else wait
+
+
+def leaves_process(config: RetryConfig, delay_s: float) -> bool:
+    """Tells whether a wait between attempts is too long for a process: the run waits durably, and leaves memory."""
+    return delay_s > max(config.max_delay, LONGEST_IN_PROCESS_S)
 
 
 def time_left_s(

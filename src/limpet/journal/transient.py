@@ -249,8 +249,8 @@ def _number(value: Any, now: float) -> float | None:
     elif not issubclass(cls, str):
         return None
     text = str.strip(value)
-    if len(text) > _LONGEST_TEXT:
-        return None
+    if len(text) > _LONGEST_TEXT or not text.isascii() or "_" in text:
+        return None  # Python reads more as a number than a server means by one.
     date = _HTTP_DATE.fullmatch(text)
     return float(text) if date is None else _moment(date) - now
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from limpet.journal.history import History
+from limpet.journal.retry import LONGEST_IN_PROCESS_S
 from limpet.model import EventRecord, ExecutionStatus
 from limpet.model.header import StateHeader
 from limpet.model.metadata import StateMetadata
@@ -50,11 +51,16 @@ def taken_letters(history: History) -> set[str]:
 
 
 def open_waits(history: History) -> list[EventRecord]:
-    """The records of what a state waits for, in their order."""
-    waiting = (history.latest[address] for address in history.open if is_wait(address))
-    return sorted(
-        (record for record in waiting if record.status is ExecutionStatus.AWAITING), key=lambda each: each.seq
-    )
+    """Returns the records of what a state waits for, in their order. Calls that a server has put off count as well."""
+    latest = (history.latest[address] for address in history.open)
+    return sorted((record for record in latest if _is_open_wait(record)), key=lambda each: each.seq)
+
+
+def _is_open_wait(record: EventRecord) -> bool:
+    if record.status is ExecutionStatus.AWAITING:
+        return is_wait(record.address)
+    details = record.details
+    return details is not None and bool(details.due_at) and details.delay_s > LONGEST_IN_PROCESS_S
 
 
 def waiting_of(records: Iterable[EventRecord], timeline: int) -> Waiting:

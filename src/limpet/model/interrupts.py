@@ -22,7 +22,7 @@ class InterruptReason(StrEnum):
     SIGNAL = "signal"
     """The process was told to end."""
     CANCELLED = "cancelled"
-    """The task that awaited the run was cancelled."""
+    """The task that awaited the run was cancelled, or its program ended. Its state is handed back, except by Ctrl-C."""
     UNKNOWN_OUTCOME = "unknown_outcome"
     """What is declared ``once`` was cut off, and a person has to say what became of it."""
     WAITING = "waiting"

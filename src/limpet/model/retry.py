@@ -37,7 +37,8 @@ class RetryConfig(msgspec.Struct, frozen=True):
     """How often, when and on which errors a call is tried again.
 
     ``max_attempts`` counts the first try. No computed wait is longer than ``max_delay``, jitter included; only a server
-    that asks for more time is given it. ``jitter`` makes a wait shorter by chance, by half at the most.
+    that asks for more time is given it. Beyond five minutes, or ``max_delay`` if that is longer, the run leaves memory
+    for it. ``jitter`` makes a wait shorter by chance, by half at the most.
     ``retry_timeout`` bounds the whole event, attempts and waits together. ``enabled=False`` means off at that level:
     no other one is asked.
 

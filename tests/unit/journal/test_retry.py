@@ -18,6 +18,7 @@ from limpet.journal.retry import (
     backoff_s,
     effective,
     is_retried,
+    leaves_process,
     next_attempt,
     remaining_wait_s,
     time_left_s,
@@ -286,6 +287,15 @@ def test_a_server_that_asks_for_more_time_is_given_it() -> None:
     assert 90.0 == wait_after(BUILT_IN, busy)
     assert 1.0 == wait_after(config, ServerError(429, **{"Retry-After": "0.2"}))
     assert 23.0 == wait_after(config, ServerError(503, **{"retry-after": "Sun, 06 Nov 1994 08:50:00 GMT"}))
+
+
+@pytest.mark.parametrize(
+    ("max_delay", "delay_s", "expected"), [(60, 300, False), (60, 301, True), (600, 600, False), (600, 601, True)]
+)
+def test_a_wait_that_is_too_long_for_a_process_is_not_slept_in_one(
+    max_delay: float, delay_s: float, expected: bool
+) -> None:
+    assert expected is leaves_process(RetryConfig(max_delay=max_delay), delay_s)
 
 
 def test_of_a_group_the_server_that_asks_for_most_time_is_given_it() -> None:

@@ -334,6 +334,8 @@ def test_an_http_status_is_found_where_libraries_put_it(expected: int | None, at
         (0.0, "Sun, 06 Nov 1994 08:00:00 GMT"),
         (LONGEST_ASKED_S, LONGEST_ASKED_S),
         (None, LONGEST_ASKED_S + 1),
+        (None, "\u0661\u0662"),
+        (None, "1_000"),
         (None, "Sun, 06 Nov 1996 08:49:47 GMT"),
         (None, None),
         (None, True),
