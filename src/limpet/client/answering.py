@@ -22,7 +22,7 @@ class Answering(OpenedStore):
         Raises UnknownState.
         """
         headers = None if state_id is None else [self._header(state_id)]
-        asked: Iterable[Question] = self._inbox().open_questions(headers)
+        asked: Iterable[Question] = self._inbox().open_questions(SYSTEM_CLOCK.now(), headers)
         return [question for question in asked if to is None or question.to == to]
 
     def question(self, state_id: str, address: str | None = None) -> Question:
@@ -48,7 +48,7 @@ class Answering(OpenedStore):
 
         Raises AlreadyAnswered, UnknownState, AmbiguousAddress, or UsageError where the state asks nothing.
         """
-        return self._inbox().withdraw(self._header(state_id), address, by)
+        return self._inbox().withdraw(self._header(state_id), address, by, SYSTEM_CLOCK.now())
 
     def send(self, state_id: str, topic: str, value: object, *, key: str | None = None, by: str = "") -> None:
         """Send a message about a topic to a state, for its ``wait_for_message``, now or later.
@@ -57,7 +57,7 @@ class Answering(OpenedStore):
         ValueNotStorable, or UsageError where the state has ended, the topic cannot be one, or another message was sent
         with that key.
         """
-        self._inbox().send(self._header(state_id), topic, value, key, by)
+        self._inbox().send(self._header(state_id), topic, value, key, by, SYSTEM_CLOCK.now())
 
     def _inbox(self) -> Inbox:
         from limpet.engine.answering import Inbox

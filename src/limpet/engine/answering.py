@@ -26,16 +26,21 @@ from limpet.errors import (
     ValueNotReadable,
 )
 from limpet.journal.address import matching, nearest, nearest_ends
+from limpet.journal.history import History
 from limpet.journal.lifecycle import SETTLED
 from limpet.journal.waits import (
     answer_name,
-    is_message,
+    due_at_of,
+    is_in_time,
     is_question,
+    letter_key,
     message_name,
     noted_waiting,
     taken_letters,
+    topic_key,
 )
 from limpet.model import EventRecord, ExecutionStatus, StateHeader, StateStatus
+from limpet.model.header import utc
 from limpet.model.letters import Letter
 from limpet.model.waits import Ended, Question
 
@@ -53,15 +58,15 @@ class Inbox:
         self._backend = writer.backend
         self._stored = stored
 
-    def open_questions(self, headers: Sequence[StateHeader] | None = None) -> list[Question]:
-        """What is asked and not answered, in these states or in all of the store, the oldest first."""
+    def open_questions(self, now: float, headers: Sequence[StateHeader] | None = None) -> list[Question]:
+        """What is asked and can be answered yet, in these states or in all of the store, the oldest first."""
         found: list[Question] = []
         for header in self._all_waiting() if headers is None else headers:
             answered = {letter.name for letter in self._backend.letters(header.state_id)}
             found += [
                 question_of(self._stored, header.state_id, record)
                 for record in self._asked(header)
-                if answer_name(record) not in answered
+                if answer_name(record) not in answered and is_in_time(due_at_of(record), now)
             ]
         return sorted(found, key=lambda question: (question.asked_at, question.state_id, question.seq))
 
@@ -74,25 +79,26 @@ class Inbox:
         record = self._find(header, address)
         if record is None:
             return self._answered_before(header, address, value)
+        _require_in_time(header, record, now)
         question = question_of(self._stored, header.state_id, record)
-        if question.deadline is not None and now > question.deadline.timestamp():
-            why = f"was to be answered by {question.deadline:%Y-%m-%d %H:%M:%S} UTC"
-            raise AlreadyAnswered(question.address, header.state_id, why)
         fitting = fitting_answer(question, self._type_of(header, record), value)
         encoded = values.encode(fitting)
-        text = LetterText(value=encoded, ended=Ended.ANSWERED, by=by)
+        text = LetterText(value=encoded, ended=Ended.ANSWERED, by=by, at=now)
         self._say(header, record, text)
         return question
 
-    def withdraw(self, header: StateHeader, address: str | None, by: str) -> Question:
+    def withdraw(self, header: StateHeader, address: str | None, by: str, now: float) -> Question:
         """Take a question back. Raises what ``Limpet.withdraw`` says."""
         record = self._find(header, address)
         if record is None:
+            if (gone := self._newest_gone(header, address)) is not None:
+                _require_not_due(header, gone)
             raise UsageError(f"State {header.state_id!r} has no open question.", "There is nothing to withdraw.")
-        self._say(header, record, LetterText(ended=Ended.WITHDRAWN, by=by))
+        _require_in_time(header, record, now)
+        self._say(header, record, LetterText(ended=Ended.WITHDRAWN, by=by, at=now))
         return question_of(self._stored, header.state_id, record)
 
-    def send(self, header: StateHeader, topic: str, value: object, key: str | None, by: str) -> None:
+    def send(self, header: StateHeader, topic: str, value: object, key: str | None, by: str, now: float) -> None:
         """Send a message. Raises what ``Limpet.send`` says."""
         if header.status not in _UNFINISHED:
             raise UsageError(
@@ -100,7 +106,7 @@ class Inbox:
             )
         name = message_name(checked_topic(topic), secrets.token_hex(8) if key is None else key)
         # Inside the letter whatever its size: an artifact without a lease is not safe from the collector.
-        text = LetterText(value=values.encode(value), ended=Ended.ARRIVED, by=by, topic=topic)
+        text = LetterText(value=values.encode(value), ended=Ended.ARRIVED, by=by, topic=topic, at=now)
         body = to_body(text, header.state_id, name, self._stored.cipher)
         letter = self._deliver(header.state_id, name, body)
         said = from_body(letter.body, header.state_id, name, self._stored.cipher)
@@ -125,8 +131,8 @@ class Inbox:
                     return True
             elif (topic := asked_in(self._stored, record).get("topic")) is not None:
                 if taken is None:
-                    taken = taken_letters(JournalReader(self._backend, self._stored, header).history()[0])
-                if any(is_message(name, topic) for name in letters - taken):
+                    taken = taken_letters(self._history(header))
+                if any(letter_key(name) == topic_key(topic) for name in letters - taken):
                     return True
         return False
 
@@ -163,25 +169,32 @@ class Inbox:
         return asked[found[0]] if found else None
 
     def _gone(self, header: StateHeader, address: str | None) -> EventRecord:
-        """The newest record of a question that is not open any more."""
-        history, _ = JournalReader(self._backend, self._stored, header).history()
+        """The newest record of a question that is not open any more. Raises UnknownAddress, or UsageError."""
+        found = self._newest_gone(header, address)
+        if found is not None:
+            return found
+        if address is not None:
+            known = [each for each in self._history(header).latest if is_question(each)]
+            raise UnknownAddress(address, header.state_id, nearest(address, known) or nearest_ends(address, known))
+        raise UsageError(f"State {header.state_id!r} asks nothing.", "Look with `questions` what is open.")
+
+    def _newest_gone(self, header: StateHeader, address: str | None) -> EventRecord | None:
         settled = {
             record.address: record
-            for record in history.latest.values()
+            for record in self._history(header).latest.values()
             if is_question(record.address) and record.status in SETTLED
         }
         found = list(settled) if address is None else matching(address, settled.keys())
-        if not found and address is not None:
-            known = [each for each in history.latest if is_question(each)]
-            raise UnknownAddress(address, header.state_id, nearest(address, known) or nearest_ends(address, known))
-        if not found:
-            raise UsageError(f"State {header.state_id!r} asks nothing.", "Look with `questions` what is open.")
-        return max((settled[each] for each in found), key=lambda record: record.seq)
+        return max((settled[each] for each in found), key=lambda record: record.seq, default=None)
+
+    def _history(self, header: StateHeader) -> History:
+        return JournalReader(self._backend, self._stored, header).history()[0]
 
     def _answered_before(self, header: StateHeader, address: str | None, value: object) -> Question:
         """A question that the run has gone on from: saying the same again is no mistake, anything else is."""
         record = self._gone(header, address)
         question = question_of(self._stored, header.state_id, record)
+        _require_not_due(header, record)
         if record.result is None:
             raise AlreadyAnswered(record.address, header.state_id, "is not open any more")
         recorded = self._stored.decode(record.result)
@@ -218,3 +231,20 @@ class Inbox:
             raise UnknownState(state_id)
         self._writer.keeper.tell_of_letter(state_id)
         return letter
+
+
+def _require_in_time(header: StateHeader, record: EventRecord, now: float) -> None:
+    """Raises AlreadyAnswered where what is said now comes after the deadline of a question."""
+    if not is_in_time(due_at_of(record), now):
+        raise _too_late(header, record)
+
+
+def _require_not_due(header: StateHeader, record: EventRecord) -> None:
+    """Raises AlreadyAnswered where a question ended since its time had come."""
+    if record.details is not None and record.details.settled == Ended.DUE:
+        raise _too_late(header, record)
+
+
+def _too_late(header: StateHeader, record: EventRecord) -> AlreadyAnswered:
+    by = utc(due_at_of(record))
+    return AlreadyAnswered(record.address, header.state_id, f"was to be answered by {by:%Y-%m-%d %H:%M:%S} UTC")

@@ -307,7 +307,7 @@ class LeaseKeeper:
         for live in waiting:
             # Whatever came before the first listening is looked at once by everybody.
             if live.waits is not None and (is_first or live.state_id in arrived):
-                live.waits.notice_from_anywhere()
+                live.waits.look_from_anywhere()
 
     def tell_of_letter(self, state_id: str) -> None:
         """A letter was delivered in this process: whoever waits for it here need not be told by the store."""
@@ -315,7 +315,7 @@ class LeaseKeeper:
             states = [live for live in self._states.values() if live.state_id == state_id]
         for live in states:
             if live.waits is not None:
-                live.waits.notice_from_anywhere()
+                live.waits.look_from_anywhere()
         for tell in tuple(self.told_of_letters):
             tell(state_id)
 

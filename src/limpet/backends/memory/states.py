@@ -181,7 +181,9 @@ class MemoryStateBackend(StateBackend):
         with self._lock:
             self._require_open()
             stored = self._by_id.get(state_id)
-            return [] if stored is None else [letter for letter in stored.inbox.values() if letter.number > after]
+            # From the newest on, so that it costs what is new, however many there are.
+            inbox = () if stored is None else reversed(stored.inbox.values())
+            return list(itertools.takewhile(lambda letter: letter.number > after, inbox))[::-1]
 
     def arrivals(self, after: int = 0, limit: int = 1000) -> list[tuple[int, str]]:
         with self._lock:
