@@ -1,4 +1,4 @@
-"""A state that an idle object of this process holds can be deleted; one that is under way, or held elsewhere, cannot."""
+"""A state that an idle object of this process holds can be deleted; not one that is under way, or held elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the program knows of those who hold leases: whether one certainly writes no more, and whom to tell of a deletion.
+"""What the program knows of who holds leases: whether one certainly writes no more, and whom to tell of a deletion.
 
 Backends know nothing of processes and runs. Whoever does says it here, once for the process.
 """

@@ -21,7 +21,15 @@ from limpet.engine.threads import wait_for
 from limpet.engine.untaken import Arrived
 from limpet.engine.user_threads import require_scope_not_lost
 from limpet.engine.waiting import Awaited, WaitEnd
-from limpet.errors import DeadlinePassed, EventFailed, QuestionWithdrawn, StateCorrupted, UsageError, WrongAnswer
+from limpet.errors import (
+    DeadlinePassed,
+    EventFailed,
+    QuestionWithdrawn,
+    StateCorrupted,
+    UsageError,
+    ValueNotReadable,
+    WrongAnswer,
+)
 from limpet.journal.address import SEPARATOR, label
 from limpet.journal.waits import answer_name, due_at_of, is_in_time, topic_key
 from limpet.model import EventRecord, InterruptReason, InterruptSignal, StateStatus
@@ -122,11 +130,9 @@ class _Asked(_Limited):
         question = question_of(live.stored, live.state_id, record)
         try:
             value = fitting_answer(question, self._wanted, live.stored.decode(text.value))
-        except WrongAnswer as refused:
-            # It fitted what was noted of the type, and not the type itself, which may be bounded.
-            return WaitEnd(
-                Ended.ANSWERED, error=EventFailed(record.address, refused.why), by=text.by, letter=letter.name
-            )
+        except (WrongAnswer, ValueNotReadable) as refused:
+            # It fitted what is recorded of the type, and not the type itself.
+            return WaitEnd("", error=refused, by=text.by, letter=letter.name, is_refused=True)
         return WaitEnd(Ended.ANSWERED, value, by=text.by, letter=letter.name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ from limpet.model import Details, EventRecord, ExecutionStatus
 if TYPE_CHECKING:
     from limpet.engine.call import Call
 
+log = logging.getLogger("limpet.questions")
+
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
 
@@ -37,6 +40,8 @@ class WaitEnd(msgspec.Struct, frozen=True):
     error: Exception | None = None
     by: str = ""
     letter: str = ""
+    is_refused: bool = False
+    """Whether this ends nothing: what was said is no answer, and why is the error."""
 
 
 class Awaited:
@@ -85,7 +90,11 @@ async def perform_wait(
     try:
         # What was said before counts, whoever would be asked here.
         end = await _end_now(live, record, awaited) or await awaited.ask_here(scope, record)
-        while end is None:
+        while end is None or end.is_refused:
+            if end is not None:
+                record = await _ask_anew(scope, call, record, end)
+                end = await _end_now(live, record, awaited)
+                continue
             await waits_of(live).until_noticed(scope, record, awaited.key(record))
             if scope.event.is_closed:
                 refuse_late(scope, call)
@@ -99,6 +108,25 @@ async def perform_wait(
             await _write(scope, call, record, ExecutionStatus.CANCELLED, details=None)
         raise
     return await _end(scope, call, record, end)
+
+
+async def _ask_anew(scope: Scope, call: Call, record: EventRecord, refused: WaitEnd) -> EventRecord:
+    """Record that what was said is no answer. An answer is bound to the record that asks: another one can be given."""
+    live = scope.live
+    assert refused.error is not None
+    log.warning("An answer to %s in state %s was refused: %s", record.address, live.state_id, refused.error)
+    now = live.clock.now()
+    start = Start(record.address, now, record.order, None, record.fingerprint, record.input, record.artifacts)
+    details = Details(due_at=due_at_of(record), by=refused.by, letter=refused.letter)
+    error = failure_of(refused.error, live.secrets)
+    durable = live.write_outcome(*(scope, start, ExecutionStatus.AWAITING, now, 0.0), error=error, details=details)
+    waits_of(live).take(refused.letter)
+    if durable is not None:
+        await durable
+    if live.bus.is_heard:
+        tell(live, call, ExecutionStatus.AWAITING)
+        live.bus.give_a_moment()
+    return live.history.latest[call.address]
 
 
 async def _end_now(live: LiveState, record: EventRecord, awaited: Awaited) -> WaitEnd | None:
