@@ -20,6 +20,7 @@ from crash.stores import opener
 from limpet import (
     AlreadyAnswered,
     Awaiting,
+    BackendUnavailable,
     Limpet,
     MemoryStateBackend,
     StateBackend,
@@ -28,6 +29,7 @@ from limpet import (
     tool,
     wait_for_message,
 )
+from limpet.model import Letter
 
 HOUR = 3600.0
 switch: dict[str, Any] = {}
@@ -300,3 +302,29 @@ def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+class Mute(MemoryStateBackend):
+    """A store whose inboxes do not answer for a while."""
+
+    failures = 0
+
+    def letters(self, state_id: str, after: int = 0) -> list[Letter]:
+        if self.failures:
+            self.failures -= 1
+            raise BackendUnavailable(self.name, "it does not answer")
+        return super().letters(state_id, after)
+
+
+def test_nothing_is_taken_for_late_while_the_store_does_not_answer(clock: Turned) -> None:
+    backend = Mute()
+    client = Limpet(backend)
+    leave(client, receive)
+    client.send("d", "news", "in time")
+    clock.turn(2 * HOUR)
+    backend.failures = 2
+    expected = ["in time", "nothing left"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("limpet.engine.waits.ASK_AGAIN_S", 0.01)
+        assert expected == client.run_sync(receive, timedelta(hours=1), state_id="d", on_save_error="continue")
+    assert 0 == backend.failures

@@ -131,11 +131,11 @@ async def _ask_anew(scope: Scope, call: Call, record: EventRecord, refused: Wait
 
 async def _end_now(live: LiveState, record: EventRecord, awaited: Awaited) -> WaitEnd | None:
     # Asked before the inbox is: all that came in time is there by then.
-    is_due = is_overdue(live, record)
-    letter = await waits_of(live).find_new(awaited.key(record), record)
+    is_due, key, waits = is_overdue(live, record), awaited.key(record), waits_of(live)
+    letter = await waits.find_new(key, record)
     if letter is not None:
         return awaited.taken(live, record, letter)
-    return awaited.overdue(record) if is_due else None
+    return awaited.overdue(record) if is_due and not (key and waits.is_cut_off) else None
 
 
 def is_overdue(live: LiveState, record: EventRecord) -> bool:

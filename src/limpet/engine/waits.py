@@ -59,6 +59,8 @@ class Waits:
         self.forget_letters()
         self._timer: asyncio.TimerHandle | None = None
         self._note: asyncio.TimerHandle | None = None
+        self.is_cut_off = False
+        """Whether the store did not answer when it was last asked: something may have come in time."""
         self._is_looking = False
         self._is_stale = False
         """Whether more may have come since the inbox was last asked for."""
@@ -89,7 +91,9 @@ class Waits:
                 raise
             # The run is to outlast that its store does not answer: it is asked again in a while.
             live.loop.call_later(ASK_AGAIN_S, self.look)
+            self.is_cut_off = True
             return None
+        self.is_cut_off = False
         self._take_in(letters)
         return self.find(key, record)
 
@@ -166,7 +170,7 @@ class Waits:
         timer = None
         if due_at := due_at_of(record):
             # Not longer than a day at once: loops count in their own time, and clocks are set.
-            wait_s = min(max(0.0, due_at - live.clock.now()), 86_400.0)
+            wait_s = min(max(ASK_AGAIN_S if self.is_cut_off else 0.0, due_at - live.clock.now()), 86_400.0)
             timer = live.loop.call_later(wait_s, _set, future)
         opened = self._begin(_Open(record, future, key, scope.event))
         self._look_soon()
