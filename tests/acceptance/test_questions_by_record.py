@@ -185,13 +185,13 @@ def test_each_refused_answer_is_told_once_however_often_the_run_is_taken_up() ->
     for wrong in (None, 3, 5):
         if wrong is not None:
             client.answer("q", wrong)
-        positions = []
+        positions: list[int] = []
         for _ in range(2):
             with pytest.raises(AwaitingAnswer) as awaiting:
                 client.run_sync(wants_even, state_id="q")
+            assert (wrong is not None) is bool(awaiting.value.questions[0].refused)
             positions.append(client.show("q").header.position)
         assert positions[0] == positions[1]
-        assert (wrong is not None) is bool(awaiting.value.questions[0].refused)
     client.answer("q", 6)
     assert 6 == client.run_sync(wants_even, state_id="q")
     with pytest.raises(AlreadyAnswered):

@@ -24,5 +24,7 @@ def writes_no_more(holder: Holder) -> bool:
 
 def tell_deleted(state_id: str, holder: Holder | None) -> None:
     """The state that was held by that holder is deleted. Where that is an object of this process, it learns so."""
-    for _, tell in _known if holder is not None else ():
+    if holder is None:
+        return
+    for _, tell in _known:
         tell(state_id, holder)

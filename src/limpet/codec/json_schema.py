@@ -6,7 +6,8 @@ into the schema itself, and what is not known is let pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -17,11 +18,11 @@ _MOST_STEPS: Final = 10_000
 _NAMES: Final = {"boolean": "bool", "string": "str", "integer": "int", "number": "float"}
 _AS_TEXT: Final = (str, bytes, date, datetime, time, Decimal, UUID)
 """What JSON has as text."""
-_BOUNDS: Final = (
-    ("minimum", ">=", lambda value, bound: value >= bound),
-    ("exclusiveMinimum", ">", lambda value, bound: value > bound),
-    ("maximum", "<=", lambda value, bound: value <= bound),
-    ("exclusiveMaximum", "<", lambda value, bound: value < bound),
+_BOUNDS: Final[tuple[tuple[str, str, Callable[[Any, Any], bool]], ...]] = (
+    ("minimum", ">=", operator.ge),
+    ("exclusiveMinimum", ">", operator.gt),
+    ("maximum", "<=", operator.le),
+    ("exclusiveMaximum", "<", operator.lt),
 )
 
 
