@@ -19,6 +19,7 @@ import file_store
 import fork
 import growth
 import import_time
+import inbox
 import interrupt
 import listing
 import one_run_full
@@ -49,6 +50,7 @@ MEASUREMENTS = {
     "diff": diffs.measure,
     "file-store": file_store.measure,
     "listing": listing.measure,
+    "inbox": inbox.measure,
     "interrupt": interrupt.measure,
     "serving": serving.measure,
     "cleanup": cleanup.measure,

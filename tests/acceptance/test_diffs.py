@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from pydantic import BaseModel
 
 from limpet import (
@@ -33,6 +36,7 @@ from limpet import (
     new_key,
     tool,
 )
+from limpet.cli.main import commands
 
 executions: Counter[str] = Counter()
 switch: dict[str, Any] = {}
@@ -258,10 +262,41 @@ def test_artifacts_are_compared(client: Limpet, backend: StateBackend) -> None:
         state.storage.set_artifact("kept", kept)
     diff = client.diff("x", "y")
     assert ((compute_artifact_id(new),), (compute_artifact_id(old),)) == (diff.new_artifacts, diff.removed_artifacts)
-    assert ["artifact:array"] == list(diff.changed_storage)
-    assert diff.changed_storage["artifact:array"].is_artifact
-    assert f"+ artifact {compute_artifact_id(new)}" in str(diff)
+    assert {} == diff.changed_storage
+    assert f"+ artifact {compute_artifact_id(new)} in storage['array']" in str(diff)
     assert len(str(diff)) < 2000
+
+
+def test_an_artifact_of_the_storage_is_told_alike_wherever_states_are_compared(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    with Limpet(url) as client:
+        state = ExecutionState(state_backend=client.backend, state_id="x")
+        for key in ("changed", "deleted", "kept", "moved"):
+            state.storage.set_artifact(key, f"{key} before")
+        first = state.save_checkpoint()
+        snapshot = state.to_snapshot()
+        state.storage.set_artifact("changed", "changed after")
+        state.storage.delete_artifact("deleted")
+        state.storage.delete_artifact("moved")
+        state.storage.set_artifact("elsewhere", "moved before")
+        state.storage.set("number", 1)
+        second = state.save_checkpoint(status=StateStatus.PAUSED)
+        found = [
+            client.diff(f"x:c{first}", f"x:c{second}"),
+            StateSnapshot.diff(snapshot, state.to_snapshot()),
+            client.diff(snapshot, "x"),
+        ]
+    new = {"changed": "changed after", "elsewhere": "moved before"}
+    gone = {key: f"{key} before" for key in ("changed", "deleted", "moved")}
+    expected = [sorted(compute_artifact_id(value) for value in each.values()) for each in (new, gone)]
+    for diff in found:
+        assert expected == [list(diff.new_artifacts), list(diff.removed_artifacts)]
+        assert ["number"] == list(diff.changed_storage)
+    result = CliRunner().invoke(commands, ["diff", f"x:c{first}", f"x:c{second}", "--json", "--store", url])
+    told = json.loads(result.stdout)
+    assert expected == [told["new_artifacts"], told["removed_artifacts"]]
+    assert ["number"] == [each["key"] for each in told["changed_storage"]]
+    assert "deleted" == told["artifact_keys"][compute_artifact_id("deleted before")]
 
 
 def test_artifacts_of_results_are_compared(client: Limpet) -> None:
@@ -294,7 +329,7 @@ def test_snapshots_are_compared_without_their_store(backend: StateBackend) -> No
     after = state.to_snapshot()
     diff = StateSnapshot.diff(before, after)
     assert ["note#2::tool_call"] == [record.address for record in diff.new_events]
-    assert {"number", "artifact:embedding"} == set(diff.changed_storage)
+    assert {"number"} == set(diff.changed_storage)
     assert (artifact_id,) == diff.new_artifacts
     assert not StateSnapshot.diff(after, after)
     back = StateSnapshot.diff(after, before)

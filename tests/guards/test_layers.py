@@ -40,7 +40,7 @@ ALLOWED_ONLY = {
 }
 
 # What backends may import besides themselves: the contracts, and what all artifact backends do alike.
-SHARED_BY_BACKENDS = {"contract", "artifact_contract", "artifact_rules", "compression"}
+SHARED_BY_BACKENDS = {"contract", "artifact_contract", "artifact_rules", "compression", "holders"}
 
 IMPURE = {
     *("asyncio", "concurrent", "fcntl", "io", "logging", "multiprocessing", "os", "pathlib", "platform", "random"),

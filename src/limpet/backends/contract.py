@@ -240,8 +240,8 @@ class StateBackend(ABC):
         Records that other states begin with stay readable through these, also where a new state takes the id. They go
         with the last state that shares them; those behind the greatest shared number go at once.
 
-        Without a lease, a state whose lease has not run out is refused with LeaseHeld; with one, LeaseLost is raised if
-        it is not the newest.
+        Without a lease, a state whose lease has not run out is refused with LeaseHeld, unless ``holders.py`` knows that
+        its holder writes no more; that one is told. With a lease, LeaseLost is raised if it is not the newest.
         """
 
     def delete_states(self, leases: Sequence[Lease]) -> list[bool]:

@@ -9,7 +9,6 @@ import click
 from limpet.cli.given_json import given_json
 from limpet.cli.options import command_to_resume, json_option, open_limpet, store_option
 from limpet.cli.output import say, say_json, tell
-from limpet.cli.run import find_modules_beside, header_of
 from limpet.client import Limpet
 from limpet.engine.answer_text import asked, read_answer
 from limpet.errors import UsageError
@@ -51,8 +50,6 @@ def answer(
 
 
 def _answer(client: Limpet, state_id: str, value: str | None, at: str | None, by: str) -> Question:
-    # The type that is asked for is declared where the agent is.
-    find_modules_beside((header_of(client, state_id).agent or "").rpartition(":")[0])
     question = client.question(state_id, at)
     if value is not None:
         return client.answer(state_id, read_answer(question, value), by=by, address=question.address)

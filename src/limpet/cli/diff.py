@@ -55,15 +55,12 @@ def _for_programs(found: StateDiff) -> dict[str, Any]:
         "removed_events": [_event_for_programs(record) for record in found.removed_events],
         "changed_events": [_change_for_programs(change) for change in found.changed_events],
         "changed_storage": [
-            {
-                "key": each.key,
-                "is_artifact": each.is_artifact,
-                "differences": differences_for_programs(each.differences),
-            }
+            {"key": each.key, "differences": differences_for_programs(each.differences)}
             for each in found.changed_storage.values()
         ],
         "new_artifacts": list(found.new_artifacts),
         "removed_artifacts": list(found.removed_artifacts),
+        "artifact_keys": found.artifact_keys,
         "totals": {
             "before": _totals_for_programs(found.totals_before),
             "after": _totals_for_programs(found.totals_after),

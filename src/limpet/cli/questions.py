@@ -8,6 +8,7 @@ import click
 
 from limpet.cli.options import command_on, json_option, open_limpet, store_option
 from limpet.cli.output import dim, say, say_json
+from limpet.codec.summaries import Instance
 from limpet.engine.answer_text import question_lines
 from limpet.model.waits import Question
 
@@ -32,6 +33,9 @@ def questions(state_id: str | None, to: str | None, store: str | None, as_json: 
         say(f"{question.state_id}  {dim(f'{question.asked_at:%Y-%m-%d %H:%M:%S} UTC')}")
         for line in question_lines(question):
             say(f"  {line}")
+        if not question.prompt:
+            say(dim(f"    {command_on('verify', question.state_id, store)}"))
+            continue
         say(dim(f"    {command_on('answer', question.state_id, store, '--at', question.address)} …"))
     if not found:
         say(f"Nothing is asked in {state_id or name}.")
@@ -50,6 +54,9 @@ def question_for_programs(question: Question) -> dict[str, Any]:
         "has_default": question.has_default,
         "deadline": question.deadline,
         "context": question.context,
+        "context_class": question.context.type_name if isinstance(question.context, Instance) else None,
         "to": question.to,
         "asked_at": question.asked_at,
+        "refused": question.refused,
+        "problem": question.problem,
     }

@@ -19,11 +19,12 @@ class Answering(OpenedStore):
     def questions(self, state_id: str | None = None, *, to: str | None = None) -> list[Question]:
         """What is asked and not answered, in one state or in all, the oldest first; with ``to`` only what is for them.
 
-        Raises UnknownState.
+        No class of the program is imported for it. A question that cannot be read is listed with its ``problem``,
+        whoever it may be for, and hides no other. Raises UnknownState.
         """
         headers = None if state_id is None else [self._header(state_id)]
-        asked: Iterable[Question] = self._inbox().open_questions(headers)
-        return [question for question in asked if to is None or question.to == to]
+        asked: Iterable[Question] = self._inbox().open_questions(SYSTEM_CLOCK.now(), headers)
+        return [question for question in asked if to is None or question.to == to or not question.address]
 
     def question(self, state_id: str, address: str | None = None) -> Question:
         """The question that ``answer`` would answer, also where it was answered before. Raises as ``answer`` does."""
@@ -32,14 +33,14 @@ class Answering(OpenedStore):
     def answer(self, state_id: str, value: object, *, by: str = "", address: str | None = None) -> Question:
         """Answer a question of a state, and give the question. Any process may, also while another one runs the state.
 
-        The value is of the type that was asked for, or what JSON has of it. ``address`` is that of the question, or the
-        end of it, where several are open. Saying the same twice is one answer. A run that waits in memory goes on by
-        itself; otherwise run it again.
+        The value is of the type that was asked for, or what JSON has of it. Where a class of that type is not imported,
+        the value is held to what is recorded of it, and the run finds out whether it fits; if it does not, the question
+        is asked anew, and says why. ``address`` is that of the question, or the end of it, where several are open.
+        Saying the same twice is one answer. A run that waits in memory goes on by itself; otherwise run it again.
 
         Raises WrongAnswer where the value does not fit, and the question stays open; AlreadyAnswered where something
-        else was said before, or it is too late; UnknownState, UnknownAddress, AmbiguousAddress, ValueNotReadable where
-        a class of the type is not imported, or UsageError where the state asks nothing, or several things and none is
-        named.
+        else was said before, or it is too late; UnknownState, UnknownAddress, AmbiguousAddress, or UsageError where the
+        state asks nothing, or several things and none is named.
         """
         return self._inbox().answer(self._header(state_id), address, value, by, SYSTEM_CLOCK.now())
 
@@ -48,7 +49,7 @@ class Answering(OpenedStore):
 
         Raises AlreadyAnswered, UnknownState, AmbiguousAddress, or UsageError where the state asks nothing.
         """
-        return self._inbox().withdraw(self._header(state_id), address, by)
+        return self._inbox().withdraw(self._header(state_id), address, by, SYSTEM_CLOCK.now())
 
     def send(self, state_id: str, topic: str, value: object, *, key: str | None = None, by: str = "") -> None:
         """Send a message about a topic to a state, for its ``wait_for_message``, now or later.
@@ -57,7 +58,7 @@ class Answering(OpenedStore):
         ValueNotStorable, or UsageError where the state has ended, the topic cannot be one, or another message was sent
         with that key.
         """
-        self._inbox().send(self._header(state_id), topic, value, key, by)
+        self._inbox().send(self._header(state_id), topic, value, key, by, SYSTEM_CLOCK.now())
 
     def _inbox(self) -> Inbox:
         from limpet.engine.answering import Inbox

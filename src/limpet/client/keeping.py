@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,11 +18,12 @@ from limpet.backends.contract import Claim, StateBackend
 from limpet.client.opened import OpenedStore
 from limpet.engine.clock import SYSTEM_CLOCK
 from limpet.engine.collect import Collected, Collector
-from limpet.engine.lease import new_holder
+from limpet.engine.lease import is_dead, new_holder
 from limpet.engine.opening import acquire_now
 from limpet.engine.progress import Told
 from limpet.errors import (
     ArtifactsShared,
+    LeaseHeld,
     LimpetError,
     NotEncrypted,
     StateCorrupted,
@@ -89,6 +90,11 @@ class Keeping(OpenedStore):
         Its artifacts stay until they are collected, as other states may name them too.
         """
         header = self._header_as_it_is(state_id)
+        if header.holder is not None and is_dead(header.holder):
+            # Whoever held it is told that it was deleted, not that somebody else goes on with it.
+            with suppress(LeaseHeld):
+                self.backend.delete_state(state_id)
+                return
         ttl_s = self._writer.keeper.ttl_s
         claim = Claim(header=header, holder=new_holder(), ttl_s=ttl_s, create=False, reopen=True, mend=True)
         grant = acquire_now(self._writer, claim)

@@ -35,6 +35,9 @@ class LetterText(msgspec.Struct, frozen=True, omit_defaults=True):
     """How it ends what waits for it (``model.waits.Ended``)."""
     by: str = ""
     topic: str = ""
+    at: float = 0.0
+    """When it was put into the inbox, by the clock of who did that: in seconds since 1970 UTC. 0: only the store knows.
+    It stands in here so that it is kept where the state is copied."""
 
 
 def to_body(text: LetterText, state_id: str, name: str, cipher: Cipher | None) -> bytes:

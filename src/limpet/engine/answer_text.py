@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from limpet.codec.summaries import Instance
 from limpet.engine.questions import expected
 from limpet.errors import WrongAnswer
 from limpet.model.waits import Question
@@ -35,11 +36,12 @@ def read_answer(question: Question, text: str) -> Any:
 
 def _choice(question: Question, text: str) -> Any:
     assert question.choices is not None
-    by_text = {str(choice): choice for choice in question.choices}
+    by_text = {str(choice): choice for choice in question.choices if not isinstance(choice, Instance)}
     if text in by_text:
         return by_text[text]
     meant = _as_json(text) if question.type_name != "bool" else _WORDS.get(text.lower(), text)
-    if meant in question.choices:
+    # Of a class that is not imported it is not known here how a person writes its choices: whoever takes it tells.
+    if meant in question.choices or any(isinstance(choice, Instance) for choice in question.choices):
         return meant
     raise _no_answer(question, f"{text!r} is none of the choices")
 
@@ -83,7 +85,16 @@ def asked(question: Question, read: Callable[[str], str], tell: Callable[[str], 
 
 def question_lines(question: Question) -> list[str]:
     """A question as a person reads it, line by line."""
+    if not question.prompt:
+        return [
+            f"A question that cannot be read ({question.address or f'record {question.seq}'}).",
+            f"  problem   {question.problem}",
+        ]
     lines = [question.prompt]
+    if question.problem:
+        lines.append(f"  problem   {question.problem}")
+    if question.refused:
+        lines.append(f"  refused   {question.refused}")
     if question.context is not None:
         lines.append(f"  context   {question.context!r}")
     lines.append(f"  takes     {expected(question)}")

@@ -18,12 +18,20 @@ from limpet.engine.questions import fitting_answer, question_of
 from limpet.engine.replacement import NOTHING
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.threads import wait_for
+from limpet.engine.untaken import Arrived
 from limpet.engine.user_threads import require_scope_not_lost
 from limpet.engine.waiting import Awaited, WaitEnd
-from limpet.engine.waits import Arrived
-from limpet.errors import DeadlinePassed, EventFailed, QuestionWithdrawn, UsageError, WrongAnswer
+from limpet.errors import (
+    DeadlinePassed,
+    EventFailed,
+    QuestionWithdrawn,
+    StateCorrupted,
+    UsageError,
+    ValueNotReadable,
+    WrongAnswer,
+)
 from limpet.journal.address import SEPARATOR, label
-from limpet.journal.waits import answer_name, is_message
+from limpet.journal.waits import answer_name, due_at_of, is_in_time, topic_key
 from limpet.model import EventRecord, InterruptReason, InterruptSignal, StateStatus
 from limpet.model.waits import Ended, Question
 from limpet.model.words import WaitType
@@ -76,7 +84,7 @@ class _Limited(Awaited):
             case _:
                 return now + self._deadline
 
-    def _overdue(self, record: EventRecord) -> WaitEnd:
+    def overdue(self, record: EventRecord) -> WaitEnd:
         if self._default is not NOTHING:
             return WaitEnd(Ended.DUE, self._default)
         assert record.details is not None
@@ -102,6 +110,8 @@ class _Asked(_Limited):
             said = live.on_question(question)
             if inspect.isawaitable(said):
                 said = await said
+            if not is_in_time(due_at_of(record), live.clock.now()):
+                return self.overdue(record)
             return WaitEnd(Ended.ANSWERED, fitting_answer(question, self._wanted, said), by="on_question")
         except Exception as error:
             if said is None and isinstance(error, WrongAnswer):
@@ -109,14 +119,10 @@ class _Asked(_Limited):
             await _refuse(scope, question, error)
             raise AssertionError("a run that is left goes no further") from error
 
-    def end_by(self, live: LiveState, record: EventRecord, letters: Sequence[Arrived], is_due: bool) -> WaitEnd | None:
-        name = answer_name(record)
-        for letter in letters:
-            if letter.name == name:
-                return self._answered(live, record, letter)
-        return self._overdue(record) if is_due else None
+    def key(self, record: EventRecord) -> str:
+        return answer_name(record)
 
-    def _answered(self, live: LiveState, record: EventRecord, letter: Arrived) -> WaitEnd:
+    def taken(self, live: LiveState, record: EventRecord, letter: Arrived) -> WaitEnd:
         text = letter.text
         if text.ended == Ended.WITHDRAWN or text.value is None:
             why = f"{text.by} took it back" if text.by else "somebody took it back"
@@ -125,11 +131,9 @@ class _Asked(_Limited):
         question = question_of(live.stored, live.state_id, record)
         try:
             value = fitting_answer(question, self._wanted, live.stored.decode(text.value))
-        except WrongAnswer as refused:
-            # It fitted what was noted of the type, and not the type itself, which may be bounded.
-            return WaitEnd(
-                Ended.ANSWERED, error=EventFailed(record.address, refused.why), by=text.by, letter=letter.name
-            )
+        except (WrongAnswer, ValueNotReadable) as refused:
+            # It fitted what is recorded of the type, and not the type itself.
+            return WaitEnd("", error=refused, by=text.by, letter=letter.name, is_refused=True)
         return WaitEnd(Ended.ANSWERED, value, by=text.by, letter=letter.name)
 
 
@@ -156,24 +160,26 @@ class _Sent(_Limited):
         self._topic = topic
         self._wanted = wanted
 
-    def end_by(self, live: LiveState, record: EventRecord, letters: Sequence[Arrived], is_due: bool) -> WaitEnd | None:
-        for letter in letters:
-            if is_message(letter.name, self._topic) and letter.text.value is not None:
-                by = letter.text.by
-                try:
-                    value = converted(live.stored.decode(letter.text.value), self._wanted)
-                except NotFitting as refused:
-                    error = EventFailed(record.address, f"the message about {self._topic!r} does not fit: {refused}")
-                    return WaitEnd(Ended.ARRIVED, error=error, by=by, letter=letter.name)
-                return WaitEnd(Ended.ARRIVED, value, by=by, letter=letter.name)
-        return self._overdue(record) if is_due else None
+    def key(self, record: EventRecord) -> str:
+        return topic_key(self._topic)
+
+    def taken(self, live: LiveState, record: EventRecord, letter: Arrived) -> WaitEnd:
+        text = letter.text
+        if text.value is None:
+            raise StateCorrupted(live.state_id, 0, f"the message {letter.name!r} has no value")
+        try:
+            value = converted(live.stored.decode(text.value), self._wanted)
+        except NotFitting as refused:
+            error = EventFailed(record.address, f"the message about {self._topic!r} does not fit: {refused}")
+            return WaitEnd(Ended.ARRIVED, error=error, by=text.by, letter=letter.name)
+        return WaitEnd(Ended.ARRIVED, value, by=text.by, letter=letter.name)
 
 
 class _Time(_Limited):
     """A time that comes."""
 
-    def end_by(self, live: LiveState, record: EventRecord, letters: Sequence[Arrived], is_due: bool) -> WaitEnd | None:
-        return WaitEnd(Ended.DUE) if is_due else None
+    def overdue(self, record: EventRecord) -> WaitEnd:
+        return WaitEnd(Ended.DUE)
 
 
 class Asking:

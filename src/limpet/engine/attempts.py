@@ -223,9 +223,9 @@ async def _wait(scope: Scope, call: Call, delay_s: float) -> None:
         return
     live, record = scope.live, scope.live.history.latest[call.address]
     if leaves_process(_config_of(live, call), delay_s):
-        ends_at, waits = live.clock.now() + delay_s, waits_of(live)
+        ends_at = live.clock.now() + delay_s
         while live.clock.now() < ends_at:
-            await waits.until_noticed(scope, record, waits.noticed)
+            await waits_of(live).until_noticed(scope, record, "")
         return
     with live.stopper.nothing_is_executed(scope):
         if live.is_stopping:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from limpet.errors import (
     UnknownTimeline,
     UsageError,
 )
-from limpet.journal.diff import Alignment, Pair, Side
+from limpet.journal.diff import Alignment, Pair, Side, put_otherwise
 from limpet.journal.reachable import named_by
 from limpet.journal.timeline import TimelineIndex, belonging, cut_behind, first_lost
 from limpet.model import (
@@ -33,6 +33,7 @@ from limpet.model import (
     StateDiff,
     StatePoint,
     StorageChange,
+    StorageRecord,
     TimelineRecord,
 )
 
@@ -176,6 +177,7 @@ def diff_of(before: Compared, after: Compared) -> StateDiff:
             changed.append(found)
         elif found is not None:
             (new if pair[0] is None else removed).append(found)
+    gone, come = put_otherwise(aligned.before, aligned.after), put_otherwise(aligned.after, aligned.before)
     return StateDiff(
         before=before.name,
         after=after.name,
@@ -183,33 +185,34 @@ def diff_of(before: Compared, after: Compared) -> StateDiff:
         removed_events=tuple(removed),
         changed_events=tuple(changed),
         changed_storage=_changed_storage(aligned.before, aligned.after, before.read, after.read),
-        new_artifacts=_only_in(aligned.after.artifacts, before),
-        removed_artifacts=_only_in(aligned.before.artifacts, after),
+        new_artifacts=tuple(sorted({*come, *_only_in(aligned.after, aligned.before, before)})),
+        removed_artifacts=tuple(sorted({*gone, *_only_in(aligned.before, aligned.after, after)})),
+        artifact_keys=gone | come,
         totals_before=aligned.before.totals(),
         totals_after=aligned.after.totals(),
     )
 
 
-def _only_in(named: set[str], other: Compared) -> tuple[str, ...]:
-    """Which of the artifacts no record of the other side names. Only where there are any is that side read again."""
-    left = set(named)
+def _only_in(side: Side, other: Side, records_of_other: Compared) -> set[str]:
+    """Which of the artifacts of a side nothing of the other one names: neither its events, nor what stands in its
+    storage. Only where there are any is that side read again."""
+    left = side.artifacts.union(*side.named.values()).difference(*other.named.values())
     if left:
-        left -= named_by(other.records())
-    return tuple(sorted(left))
+        left -= named_by(record for record in records_of_other.records() if type(record) is not StorageRecord)
+    return left
 
 
 def _changed_storage(before: Side, after: Side, read_before: Read, read_after: Read) -> dict[str, StorageChange]:
+    """What changed but for what ``set_artifact`` has put there, which is told under the artifacts."""
     changed: dict[str, StorageChange] = {}
-    for entry in _in_order(before.storage, after.storage):
+    for entry in dict.fromkeys((*before.storage, *after.storage)):
         is_artifact, key = entry
         old, new = before.storage.get(entry), after.storage.get(entry)
-        if old == new:
+        if is_artifact or old == new:
             continue
-        place = f"storage[{key!r}]"
-        found = _storage_differences(old, new, place, read_before, read_after)
+        found = _storage_differences(old, new, f"storage[{key!r}]", read_before, read_after)
         if found:
-            name = f"artifact:{key}" if is_artifact else key
-            changed[name] = StorageChange(key=key, is_artifact=is_artifact, differences=found)
+            changed[key] = StorageChange(key=key, differences=found)
     return changed
 
 
@@ -223,7 +226,3 @@ def _storage_differences(
     assert old is not None
     assert new is not None
     return tuple(differences(read_before(old), read_after(new), place, most=MOST))
-
-
-def _in_order(one: Iterable[tuple[bool, str]], other: Iterable[tuple[bool, str]]) -> Iterable[tuple[bool, str]]:
-    return dict.fromkeys((*one, *other))

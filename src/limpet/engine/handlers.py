@@ -109,7 +109,7 @@ async def run_handler(child: Scope, call: Call) -> Any:
         if child.order is not None:
             child.order.close()
             if live.waits is not None:
-                live.waits.notice()  # What was left behind waits no longer.
+                live.waits.notice_end(child)  # What was left behind waits no longer.
         try:  # noqa: SIM105 - suppress() would cost more than the rest of this function
             current_scope.reset(token)
         except ValueError:

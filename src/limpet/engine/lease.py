@@ -24,7 +24,8 @@ import msgspec
 
 from limpet import processes
 from limpet.backends.contract import Claim, Grant, StateBackend
-from limpet.errors import LeaseHeld, LeaseLost, LimpetError
+from limpet.backends.holders import know_holders
+from limpet.errors import LeaseHeld, LeaseLost, LimpetError, StateDeleted
 from limpet.model import Holder, InterruptSignal
 from limpet.model.defaults import LEASE_TTL_S
 
@@ -115,6 +116,13 @@ def tell_superseded(holder: Holder, fence: int) -> None:
         live.refuse_writes(LeaseLost(live.state_id, fence))
 
 
+def tell_deleted(state_id: str, holder: Holder) -> None:
+    """The state that holder held was deleted: where it is an idle object of this process, it learns that at once."""
+    live = _held_here.pop(holder.token, None)
+    if live is not None and live.lease is not None and live.state_id == state_id:
+        live.refuse_writes(StateDeleted(live.state_id, live.lease.fence))
+
+
 def is_dead(holder: Holder) -> bool:
     """Whether that holder certainly writes no more. False where it lives or cannot be known."""
     me = _this_process(os.getpid())
@@ -126,6 +134,9 @@ def is_dead(holder: Holder) -> bool:
         return holder.token not in _running_here
     started = _started(holder.pid)
     return started is None or (holder.started != "" and started != holder.started)
+
+
+know_holders(is_dead, tell_deleted)
 
 
 def takeover(claim: Claim, grant: Grant) -> Claim:
@@ -307,7 +318,7 @@ class LeaseKeeper:
         for live in waiting:
             # Whatever came before the first listening is looked at once by everybody.
             if live.waits is not None and (is_first or live.state_id in arrived):
-                live.waits.notice_from_anywhere()
+                live.waits.look_from_anywhere()
 
     def tell_of_letter(self, state_id: str) -> None:
         """A letter was delivered in this process: whoever waits for it here need not be told by the store."""
@@ -315,7 +326,7 @@ class LeaseKeeper:
             states = [live for live in self._states.values() if live.state_id == state_id]
         for live in states:
             if live.waits is not None:
-                live.waits.notice_from_anywhere()
+                live.waits.look_from_anywhere()
         for tell in tuple(self.told_of_letters):
             tell(state_id)
 

@@ -213,6 +213,8 @@ class LiveState(FurtherRecording):
         """Go on from what another process has recorded in the meantime."""
         self._take(history)
         self._link = link
+        if self.waits is not None:
+            self.waits.forget_letters()
         if self.saver is not None:
             self.saver.begin(link)
         if self.tally is not None:

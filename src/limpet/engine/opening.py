@@ -16,7 +16,7 @@ from limpet.engine.live import LiveState
 from limpet.engine.reading import read_history
 from limpet.engine.stopping import Stopped
 from limpet.engine.writer import Writer
-from limpet.errors import BackendUnavailable, LeaseHeld, LimpetError, RolledBack, StateCorrupted
+from limpet.errors import BackendUnavailable, LeaseHeld, LimpetError, RolledBack, StateCorrupted, UnknownState
 from limpet.journal.new_timeline import require_not_dropped
 from limpet.model import (
     End,
@@ -97,10 +97,12 @@ def take_lease(live: LiveState) -> None:
         bodies=bodies,
         holder=live.holder,
         ttl_s=writer.keeper.ttl_s,
+        create=not live.is_stored,
         reopen=True,
     )
     grant = acquire_now(writer, claim)
-    assert grant is not None
+    if grant is None:
+        raise UnknownState(live.state_id)  # It was deleted since.
     assert grant.lease is not None
     try:
         _go_on_from(live, claim, grant)

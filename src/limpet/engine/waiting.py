@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,15 @@ from limpet.engine.notices import tell
 from limpet.engine.opening import take_lease
 from limpet.engine.outcomes import refuse_late, settle
 from limpet.engine.scope import Scope, Start
-from limpet.engine.waits import Arrived, waits_of
-from limpet.journal.waits import noted_in, open_waits, waiting_of
+from limpet.engine.untaken import Arrived
+from limpet.engine.waits import waits_of
+from limpet.journal.waits import due_at_of, is_question, noted_in, open_waits, waiting_of
 from limpet.model import Details, EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
+
+log = logging.getLogger("limpet.questions")
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED
@@ -36,6 +40,8 @@ class WaitEnd(msgspec.Struct, frozen=True):
     error: Exception | None = None
     by: str = ""
     letter: str = ""
+    is_refused: bool = False
+    """Whether this ends nothing: what was said is no answer, and why is the error."""
 
 
 class Awaited:
@@ -49,8 +55,16 @@ class Awaited:
         """What somebody in this process says at once."""
         return None
 
-    def end_by(self, live: LiveState, record: EventRecord, letters: Sequence[Arrived], is_due: bool) -> WaitEnd | None:
-        """What ends the waiting now, if anything does."""
+    def key(self, record: EventRecord) -> str:
+        """What letters are for it (``journal.waits.letter_key``); empty where none are."""
+        return ""
+
+    def taken(self, live: LiveState, record: EventRecord, letter: Arrived) -> WaitEnd:
+        """How a letter that came in time ends the waiting."""
+        raise NotImplementedError
+
+    def overdue(self, record: EventRecord) -> WaitEnd:
+        """How the waiting ends where nothing had come in time."""
         raise NotImplementedError
 
 
@@ -73,18 +87,19 @@ async def perform_wait(
         _go_on(scope, call, encoded, record)
     if record is None or record.status is not ExecutionStatus.AWAITING or changed(live, call, record, encoded):
         record = await _begin(scope, call, encoded, pending, record, awaited)
-    waits = waits_of(live)
     try:
-        noticed = waits.noticed
         # What was said before counts, whoever would be asked here.
         end = await _end_now(live, record, awaited) or await awaited.ask_here(scope, record)
-        while end is None:
-            await waits.until_noticed(scope, record, noticed)
+        while end is None or end.is_refused:
+            if end is not None:
+                record = await _ask_anew(scope, call, record, end)
+                end = await _end_now(live, record, awaited)
+                continue
+            await waits_of(live).until_noticed(scope, record, awaited.key(record))
             if scope.event.is_closed:
                 refuse_late(scope, call)
             if live.lease is None:
                 live.require_own()
-            noticed = waits.noticed
             end = await _end_now(live, record, awaited)
     except asyncio.CancelledError:
         is_by_code = not (live.is_stopping or live.is_left or scope.is_being_ended or scope.event.is_closed)
@@ -95,13 +110,39 @@ async def perform_wait(
     return await _end(scope, call, record, end)
 
 
+async def _ask_anew(scope: Scope, call: Call, record: EventRecord, refused: WaitEnd) -> EventRecord:
+    """Record that what was said is no answer. An answer is bound to the record that asks: another one can be given."""
+    live = scope.live
+    assert refused.error is not None
+    log.warning("An answer to %s in state %s was refused: %s", record.address, live.state_id, refused.error)
+    now = live.clock.now()
+    start = Start(record.address, now, record.order, None, record.fingerprint, record.input, record.artifacts)
+    details = Details(due_at=due_at_of(record), by=refused.by, letter=refused.letter)
+    told = failure_in(live, refused.error)
+    durable = live.write_outcome(
+        *(scope, start, ExecutionStatus.AWAITING, now, 0.0), error=told.failure, details=told.with_blocks(details)
+    )
+    waits_of(live).take(refused.letter)
+    if durable is not None:
+        await durable
+    if live.bus.is_heard:
+        tell(live, call, ExecutionStatus.AWAITING)
+        live.bus.give_a_moment()
+    return live.history.latest[call.address]
+
+
 async def _end_now(live: LiveState, record: EventRecord, awaited: Awaited) -> WaitEnd | None:
-    letters = await waits_of(live).letters()
-    return awaited.end_by(live, record, letters, _is_due(live, record))
+    # Asked before the inbox is: all that came in time is there by then.
+    is_due, key, waits = is_overdue(live, record), awaited.key(record), waits_of(live)
+    letter = await waits.find_new(key, record)
+    if letter is not None:
+        return awaited.taken(live, record, letter)
+    return awaited.overdue(record) if is_due and not (key and waits.is_cut_off) else None
 
 
-def _is_due(live: LiveState, record: EventRecord) -> bool:
-    due_at = record.details.due_at if record.details is not None else 0.0
+def is_overdue(live: LiveState, record: EventRecord) -> bool:
+    """Whether what comes now is too late for a wait, or just in time for the last time."""
+    due_at = due_at_of(record)
     return bool(due_at) and live.clock.now() >= due_at
 
 
@@ -144,7 +185,7 @@ async def _end(scope: Scope, call: Call, record: EventRecord, end: WaitEnd) -> A
     live = scope.live
     if end.letter:
         waits_of(live).take(end.letter)
-    details = Details(settled=end.ended, by=end.by, letter=end.letter)
+    details = Details(due_at=due_at_of(record), settled=end.ended, by=end.by, letter=end.letter)
     if end.error is not None:
         live.has_failed = True
         mark_failed(scope, call.address, end.error)
@@ -183,16 +224,21 @@ async def _write(
         artifacts=artifacts,
         error=None if told is None else told.failure,
         details=details if told is None else told.with_blocks(details),
-        update=_without(live, record, now),
+        update=_without(live, record, now, details),
     )
     call.news = (status, {"execution_time": call.execution_time})
     settle(scope, call, durable)
 
 
-def _without(live: LiveState, record: EventRecord, now: float) -> StateUpdate | None:
-    """What changes of the header when something is waited for no longer, where that was noted there."""
+def _without(live: LiveState, record: EventRecord, now: float, details: Details | None) -> StateUpdate | None:
+    """What changes of the header at once when something is waited for no longer, where that was noted there."""
     metadata = live.header.metadata
     if not metadata.waiting:
+        return None
+    if live.root is not None and not (is_question(record.address) and (details is None or not details.letter)):
+        # The letter itself tells that a question is answered, and nobody is told of a message or a time in vain. So the
+        # header, which costs more with each wait that is open, is written for many of them together.
+        waits_of(live).note_soon()
         return None
     left = [each for each in open_waits(live.history) if each.seq != record.seq]
     return StateUpdate(at=now, metadata=noted_in(metadata, waiting_of(left, live.header.timeline)))

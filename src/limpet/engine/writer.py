@@ -116,7 +116,7 @@ class Writer:
         """As ``write``, for plain code on whatever thread: the future, if there is one, is a thread's to wait for."""
         loop = _running_loop()
         if loop is not None:
-            self._end_turn(loop)
+            self._end_turn(loop, is_locked=True)
         elif (future := self._join_turn_of_state(append)) is not None:
             return future
         if not self.backend.commit_waits:
@@ -188,13 +188,16 @@ class Writer:
                     return future
         return None
 
-    def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _end_turn(self, loop: asyncio.AbstractEventLoop, *, is_locked: bool = False) -> None:
         with self._lock:
             jobs = self._turns.pop(loop, None)
         if not jobs:
             return
         if self.backend.commit_waits:
             self._hand_over(jobs)
+        elif is_locked:
+            # Code goes on with the answers. It may write too, which it cannot while whoever calls holds its state.
+            loop.call_soon(_resolve, self._commit(jobs))
         else:
             _resolve(self._commit(jobs))
 

@@ -40,7 +40,8 @@ LimpetError
 │  │  └─ StoreFull         there is no room left
 │  ├─ LeaseHeld            another process runs this state; trying again later helps
 │  ├─ LeaseLost            this process no longer has the right to write the state
-│  │  └─ LeaseOfParent     it was forked from the one that has it
+│  │  ├─ LeaseOfParent     it was forked from the one that has it
+│  │  └─ StateDeleted      the state was deleted while it was held and idle
 │  ├─ PositionTaken        a record does not fit the position it was to be written at
 │  ├─ StoreNotWritable     the file or folder may not be written
 │  ├─ NotAStore            the file is something else
@@ -79,6 +80,7 @@ from limpet.errors.backend import (
     NotEncrypted,
     PositionTaken,
     StateCorrupted,
+    StateDeleted,
     StoreDamaged,
     StoreFull,
     StoreNotWritable,
@@ -195,6 +197,7 @@ __all__ = [
     "RolledBack",
     "SecretNeeded",
     "StateCorrupted",
+    "StateDeleted",
     "StateMismatch",
     "StoreDamaged",
     "StoreFull",

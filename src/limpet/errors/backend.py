@@ -66,6 +66,16 @@ class LeaseLost(BackendError):
         )
 
 
+class StateDeleted(LeaseLost):
+    """The state was deleted while an object of this process held it and nothing went on in it."""
+
+    def __str__(self) -> str:
+        return (
+            f"State {self.state_id!r} was deleted while this object held it (fence {self.fence}), so nothing more is "
+            "written or begun here. Make a new ExecutionState to begin anew."
+        )
+
+
 class LeaseOfParent(LeaseLost):
     """This process was forked from the one that runs the state, which has the right to write it; this one has not."""
 

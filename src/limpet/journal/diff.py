@@ -23,7 +23,7 @@ _AGENT = "agent_call"
 class Side:
     """What is known of one of the two journals on the way."""
 
-    __slots__ = ("artifacts", "duration_s", "events", "failures", "open", "retries", "storage", "waiting")
+    __slots__ = ("artifacts", "duration_s", "events", "failures", "named", "open", "retries", "storage", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[str, EventRecord] = {}
@@ -31,8 +31,11 @@ class Side:
         self.open: dict[str, EventRecord] = {}
         """Starts whose outcome has not come yet."""
         self.storage: dict[tuple[bool, str], bytes] = {}
+        """What stands in the storage."""
+        self.named: dict[tuple[bool, str], tuple[str, ...]] = {}
+        """The ids of the artifacts that these entries name, of those that name any."""
         self.artifacts: set[str] = set()
-        """The ids that records name of which the other side may not have the same."""
+        """The ids that events name of which the other side may not have the same."""
         self.events = 0
         self.failures = 0
         self.retries = 0
@@ -55,11 +58,12 @@ class Side:
             return record
         if type(record) is StorageRecord:
             entry = (record.is_artifact, record.key)
-            if record.value is None:
-                self.storage.pop(entry, None)
-            else:
+            self.storage.pop(entry, None)
+            self.named.pop(entry, None)
+            if record.value is not None:
                 self.storage[entry] = record.value
-            self.artifacts.update(record.artifacts)
+                if record.artifacts:
+                    self.named[entry] = record.artifacts
         return None
 
 
@@ -147,3 +151,14 @@ class Alignment:
 
 def _failure(record: EventRecord) -> tuple[str, str] | None:
     return None if record.error is None else (record.error.type_name, record.error.message)
+
+
+def put_otherwise(side: Side, other: Side) -> dict[str, str]:
+    """The artifacts that ``set_artifact`` has put at a key where the other side has another one, or none; the key of
+    each by its id."""
+    return {
+        artifact_id: key
+        for (is_artifact, key), named in side.named.items()
+        if is_artifact and side.storage[True, key] != other.storage.get((True, key))
+        for artifact_id in named
+    }

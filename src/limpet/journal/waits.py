@@ -38,11 +38,31 @@ def answer_name(record: EventRecord) -> str:
 
 def message_name(topic: str, key: str) -> str:
     """What the letter of a message is called. The key tells it from others: sent twice, it is one message."""
-    return f"message:{topic}:{key}"
+    return f"{topic_key(topic)}{key}"
 
 
-def is_message(name: str, topic: str) -> bool:
-    return name.startswith(f"message:{topic}:")
+def topic_key(topic: str) -> str:
+    """What the names of all messages about a topic begin with. A topic has no colon."""
+    return f"message:{topic}:"
+
+
+def letter_key(name: str) -> str:
+    """What tells which waits a letter is for: the topic of a message; of an answer its whole name."""
+    kind, _, rest = name.partition(":")
+    return topic_key(rest.partition(":")[0]) if kind == "message" else name
+
+
+def due_at_of(record: EventRecord) -> float:
+    """When a wait is over at the latest, in seconds since 1970 UTC; 0: never."""
+    return 0.0 if record.details is None else record.details.due_at
+
+
+def is_in_time(due_at: float, at: float) -> bool:
+    """Whether what was put into the inbox at that time counts for a wait that was over at ``due_at`` (0: never).
+
+    That alone decides, and not when anybody looks: so it is the same whether a process was waiting or none was.
+    """
+    return not due_at or at <= due_at
 
 
 def taken_letters(history: History) -> set[str]:
@@ -66,7 +86,7 @@ def _is_open_wait(record: EventRecord) -> bool:
 def waiting_of(records: Iterable[EventRecord], timeline: int) -> Waiting:
     """What the metadata of a state notes of its waits."""
     found = sorted(records, key=lambda record: record.seq)
-    times = [record.details.due_at for record in found if record.details is not None and record.details.due_at]
+    times = [due_at for record in found if (due_at := due_at_of(record))]
     return Waiting(tuple(record.seq for record in found), min(times, default=0.0), timeline)
 
 

@@ -51,7 +51,6 @@ class StorageChange(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of the storage that only one of the two has, or that differs."""
 
     key: str
-    is_artifact: bool
     differences: tuple[Difference, ...]
 
     def __str__(self) -> str:
@@ -78,11 +77,14 @@ class StateDiff(msgspec.Struct, frozen=True, kw_only=True):
     removed_events: tuple[EventRecord, ...] = ()
     changed_events: tuple[EventChange, ...] = ()
     changed_storage: dict[str, StorageChange] = {}
-    """By key; those of ``set_artifact`` as ``artifact:KEY``."""
+    """By key. What ``set_artifact`` has put into the storage is told under the artifacts."""
     new_artifacts: tuple[str, ...] = ()
+    """The ids of those that only the one after has; one that was put at another key of the storage is new there."""
     removed_artifacts: tuple[str, ...] = ()
     totals_before: Totals = Totals()
     totals_after: Totals = Totals()
+    artifact_keys: dict[str, str] = {}
+    """The keys of those artifacts that ``set_artifact`` has put into the storage, by id."""
 
     def __bool__(self) -> bool:
         parts = (self.new_events, self.removed_events, self.changed_events, self.changed_storage)
@@ -96,9 +98,13 @@ class StateDiff(msgspec.Struct, frozen=True, kw_only=True):
         lines += _shown([f"- {_event(record)}" for record in self.removed_events], "removed events")
         lines += _shown([f"+ {_event(record)}" for record in self.new_events], "new events")
         lines += _shown([f"~ storage\n{change}" for change in self.changed_storage.values()], "changes of the storage")
-        lines += _shown([f"- artifact {each}" for each in self.removed_artifacts], "removed artifacts")
-        lines += _shown([f"+ artifact {each}" for each in self.new_artifacts], "new artifacts")
+        lines += _shown([f"- artifact {self._named(each)}" for each in self.removed_artifacts], "removed artifacts")
+        lines += _shown([f"+ artifact {self._named(each)}" for each in self.new_artifacts], "new artifacts")
         return "\n".join([*lines, self.summary])
+
+    def _named(self, artifact_id: str) -> str:
+        key = self.artifact_keys.get(artifact_id)
+        return artifact_id if key is None else f"{artifact_id} in storage[{key!r}]"
 
     @property
     def summary(self) -> str:

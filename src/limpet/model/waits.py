@@ -39,15 +39,21 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What counts where nobody has answered by the deadline."""
     deadline: datetime | None = None
     context: Any = None
-    """What the one who answers should know."""
+    """What the one who answers should know. An instance of a class that is not imported is a stand-in for it, which
+    shows the name and the fields."""
     to: str = ""
     """Whom it is for."""
     asked_at: datetime
     seq: int
     """The record that asks it. An answer is bound to that: what is asked anew has to be answered anew."""
+    refused: str = ""
+    """Why the last answer was none, if there was one: the run could not take it. The question was asked anew then."""
+    problem: str = ""
+    """What is wrong with the record of the question, where it cannot be read as it was asked. Where not even its
+    address is known, that and the prompt are empty."""
 
     def __str__(self) -> str:
-        return self.prompt
+        return self.prompt or f"A question of state {self.state_id!r} that cannot be read: {self.problem}"
 
 
 class Waiting(msgspec.Struct, frozen=True, omit_defaults=True):

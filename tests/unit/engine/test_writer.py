@@ -300,3 +300,20 @@ def test_the_writers_thread_ends_when_there_is_nothing_to_do_and_comes_back() ->
     future = writer.write_from_anywhere(Append(lease, 1, [b"a"]))
     assert future is not None
     assert future.result() is None
+
+
+def test_code_does_not_go_on_inside_a_write_that_ends_the_turn() -> None:
+    """Whoever writes from anywhere holds the lock of the state, and the code that goes on would take it again."""
+    writer = Writer(Watched(commit_waits=False))
+    lease = leased(writer, "s")
+    writer.crowd = 2
+
+    async def main() -> list[bool]:
+        future = writer.write(Append(lease, 1, [b"a"]), lambda refusal: None)
+        assert future is not None
+        writer.write_from_anywhere(Append(lease, 2, [b"b"]))
+        inside = future.done()
+        await future
+        return [inside, future.done()]
+
+    assert [False, True] == asyncio.run(main())

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from limpet import Details, EventRecord, ExecutionStatus, StateHeader, StateMetadata, StateStatus
 from limpet.journal.history import History
 from limpet.journal.waits import (
     answer_name,
-    is_message,
+    is_in_time,
+    letter_key,
     message_name,
     noted_in,
     noted_waiting,
     open_waits,
     taken_letters,
+    topic_key,
     waiting_of,
 )
 from limpet.model.header import utc
@@ -80,5 +83,16 @@ def test_an_answer_is_bound_to_the_record_and_to_what_it_asks() -> None:
 
 
 def test_a_message_is_told_by_its_topic() -> None:
-    assert is_message(message_name("news", "k"), "news")
-    assert not is_message(message_name("newsletter", "k"), "news")
+    assert topic_key("news") == letter_key(message_name("news", "k:1"))
+    assert topic_key("news") != letter_key(message_name("newsletter", "k"))
+    answer = answer_name(record(3, "a::ask::question"))
+    assert answer == letter_key(answer)
+
+
+@pytest.mark.parametrize(("due_at", "at", "expected"), [(0.0, 9e9, True), (5.0, 4.9, True), (5.0, 5.0, True)])
+def test_what_comes_by_the_deadline_is_in_time(due_at: float, at: float, expected: bool) -> None:
+    assert expected is is_in_time(due_at, at)
+
+
+def test_what_comes_after_the_deadline_is_late() -> None:
+    assert is_in_time(5.0, 5.000001) is False

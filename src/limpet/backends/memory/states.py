@@ -15,6 +15,7 @@ from datetime import datetime
 import msgspec
 
 from limpet.backends.contract import Append, Claim, Grant, StateBackend, StateUpdate, bases_of_fork, first_fence
+from limpet.backends.holders import tell_deleted, writes_no_more
 from limpet.backends.memory.artifacts import MemoryArtifactBackend
 from limpet.backends.memory.journals import Journal, Span
 from limpet.errors import BackendError, LeaseHeld, LeaseLost, PositionTaken, UsageError
@@ -183,7 +184,9 @@ class MemoryStateBackend(StateBackend):
         with self._lock:
             self._require_open()
             stored = self._by_id.get(state_id)
-            return [] if stored is None else [letter for letter in stored.inbox.values() if letter.number > after]
+            # From the newest on, so that it costs what is new, however many there are.
+            inbox = () if stored is None else reversed(stored.inbox.values())
+            return list(itertools.takewhile(lambda letter: letter.number > after, inbox))[::-1]
 
     def arrivals(self, after: int = 0, limit: int = 1000) -> list[tuple[int, str]]:
         with self._lock:
@@ -290,12 +293,14 @@ class MemoryStateBackend(StateBackend):
             if lease is not None and self._leased(lease) is not stored:
                 raise LeaseLost(state_id, lease.fence)
             holder = stored.holder_at(now)
-            if lease is None and holder is not None:
+            if lease is None and holder is not None and not writes_no_more(holder):
                 raise LeaseHeld(state_id, str(holder), stored.lease_until - now)
             del self._by_id[state_id], self._by_key[stored.key]
             stored.journal.delete()
             self._discard(stored, list(stored.inbox))
-            return True
+        if lease is None:
+            tell_deleted(state_id, holder)
+        return True
 
     def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
         with self._lock:

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from limpet.backends.contract import Append, Claim, Flaw, Grant, StateBackend, first_fence
+from limpet.backends.holders import tell_deleted, writes_no_more
 from limpet.backends.sqlite.appends import Appender, insert_tags
 from limpet.backends.sqlite.artifacts import SQLiteArtifactBackend
 from limpet.backends.sqlite.connection import locate
@@ -208,10 +209,12 @@ class SQLiteStateBackend(StateBackend):
             if lease is not None and (lease.key, lease.fence) != (standing.key, standing.fence):
                 raise LeaseLost(state_id, lease.fence)
             holder = standing.header.holder
-            if lease is None and holder is not None:
+            if lease is None and holder is not None and not writes_no_more(holder):
                 raise LeaseHeld(state_id, str(holder), standing.lease_until - now)
             self._delete(cursor, standing.key)
         self._appender.forget(standing.key)
+        if lease is None:
+            tell_deleted(state_id, holder)
         return True
 
     def delete_states(self, leases: Sequence[Lease]) -> list[bool]:

@@ -35,6 +35,7 @@ from limpet.backends.files.states.standing import OtherState, lease_until, note_
 from limpet.backends.files.states.store import Store
 from limpet.backends.files.states.store_notes import read_note, write_note
 from limpet.backends.files.states.wishes import note_wish, wishes_for
+from limpet.backends.holders import tell_deleted, writes_no_more
 from limpet.errors import BackendError, BackendUnavailable, LeaseHeld, LeaseLost, UsageError
 from limpet.model import (
     Holder,
@@ -223,10 +224,12 @@ class FileSystemStateBackend(StateBackend):
                 journal = journals.get(state_id)
                 if journal is None:
                     return False
-                self._require_free(journal, lease)
+                holder = self._require_free(journal, lease)
                 delete(self._store, root, journal)
             self._journals.forget(state_id)
             self._index.forget(state_id)
+        if lease is None:
+            tell_deleted(state_id, holder)
         return True
 
     def measure(self, state_ids: Sequence[str]) -> list[Room | None]:
@@ -363,15 +366,17 @@ class FileSystemStateBackend(StateBackend):
             with self._store.tree.made() as root:
                 self._inboxes.discard(root, journal.folder, lease.state_id, names)
 
-    def _require_free(self, journal: Journal, lease: Lease | None) -> None:
-        """Raise LeaseLost or LeaseHeld where a state must not be deleted."""
+    def _require_free(self, journal: Journal, lease: Lease | None) -> Holder | None:
+        """Raise LeaseLost or LeaseHeld where a state must not be deleted; else give the holder of its last lease."""
         header = journal.standing.header
         now = self._clock()
         if lease is not None and not is_newest(lease, header):
             raise LeaseLost(header.state_id, lease.fence)
         until = lease_until(journal.folder, header)
-        if lease is None and until > now:
+        holder = header.holder if until > now else None
+        if lease is None and until > now and (holder is None or not writes_no_more(holder)):
             raise LeaseHeld(header.state_id, str(header.holder), until - now)
+        return holder
 
     def _require_open(self) -> None:
         if self._is_closed:

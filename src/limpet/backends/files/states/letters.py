@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 from limpet.backends.files.states import layout
 from limpet.backends.files.states.header_lines import said
@@ -64,7 +65,7 @@ class Inboxes:
         with _inbox(self._store, state_id) as inbox:
             if inbox is None:
                 return []
-            for file in _files_behind(inbox, after):
+            for file in self._files_behind(inbox, state_id, after):
                 # It may have been discarded meanwhile.
                 with suppress(LineDamaged):
                     letter = read_letter(inbox, file, state_id)
@@ -74,25 +75,41 @@ class Inboxes:
 
     def arrivals(self, root: int, after: int, limit: int) -> list[tuple[int, str]]:
         """The letters of all states behind a number. Where nothing is new, this is a look at the length of a file."""
-        found: list[tuple[int, str]] = []
+        there = (notice for notice in self._noted_behind(root, after) if has_letter(root, notice))
+        return [(notice.number, notice.state_id) for notice in islice(there, max(limit, 0))]
+
+    def _files_behind(self, inbox: int, state_id: str, after: int) -> list[LetterFile]:
+        """The letters in an inbox behind a number, without a gap that a later look would fill.
+
+        Who has read before asks for what is new, which the notices tell however many letters there are.
+        """
+        if after > 0:
+            with self._store.tree.opened() as root:
+                found = () if root is None else self._noted_behind(root, after)
+                return [notice.file for notice in found if notice.state_id == state_id]
+        greatest = max((file.number for file in files_in(inbox)), default=0)
+        # A listing may show a file that comes while it is made, and not one that came before that. All up to the
+        # greatest one of a first listing were there before a second one began.
+        return [file for file in files_in(inbox) if after < file.number <= greatest]
+
+    def _noted_behind(self, root: int, after: int) -> Iterator[Notice]:
+        """The notices of the store behind a number, in order."""
         folder = open_folder(root, layout.LETTERS)
         if folder is None:
-            return found
+            return
         try:
             if self._noted is None:
                 self._noted = greatest_noted(folder)
             greatest = max(greatest_number(folder), self._noted)
             if greatest <= after:
-                return found
+                return
             for notice in noted(folder, after):
                 # What came since may have come in an order that a listing does not show.
-                if notice.number > greatest or len(found) >= limit:
-                    break
-                if has_letter(root, notice):
-                    found.append((notice.number, notice.state_id))
+                if notice.number > greatest:
+                    return
+                yield notice
         finally:
             os.close(folder)
-        return found
 
     def discard(self, root: int, folder: int, state_id: str, names: Sequence[str]) -> None:
         """Forget letters of a state whose folder is given, and whose lock is held."""
@@ -153,7 +170,11 @@ def has_letter(root: int, notice: Notice) -> bool:
 
 def files_in(inbox: int) -> list[LetterFile]:
     """The letters in an inbox, in the order of their numbers, whether they can be read or not."""
-    files = (letter_file_of(name) for name in os.listdir(inbox))
+    return _files_among(os.listdir(inbox))
+
+
+def _files_among(names: list[str]) -> list[LetterFile]:
+    files = (letter_file_of(name) for name in names)
     return sorted(file for file in files if file is not None)
 
 
@@ -220,19 +241,10 @@ def _made_inbox(store: Store, state_id: str) -> Generator[int | None]:
             os.close(inbox)
 
 
-def _files_behind(inbox: int, after: int) -> list[LetterFile]:
-    """The letters behind a number, without a gap that a later look would fill."""
-    greatest = max((file.number for file in files_in(inbox)), default=0)
-    if greatest <= after:
-        return []
-    # A listing may show a file that comes while it is made, and not one that came before that. All up to the greatest
-    # one of a first listing were there before a second one began.
-    return [file for file in files_in(inbox) if after < file.number <= greatest]
-
-
 def _swept(inbox: int) -> list[LetterFile]:
     """The letters in an inbox, after what a dead process left half-written is removed. Needs the lock."""
-    for name in os.listdir(inbox):
+    names = os.listdir(inbox)
+    for name in names:
         if name.endswith(NEW):
             remove_file(inbox, name)
-    return files_in(inbox)
+    return _files_among(names)
