@@ -67,6 +67,9 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Of one that has waited: the name of the letter that ended it."""
     unseen: int = 0
     """Of a start: how many of the records right before it came only after the call had begun."""
+    agent: str | None = None
+    """Of the first record of a run: where its agent was declared, 'module:name' or 'file.py:name'; empty where it
+    cannot be imported. None in what was begun before this was noted."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
