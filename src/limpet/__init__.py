@@ -33,6 +33,7 @@ from limpet.engine.state import ExecutionState
 from limpet.engine.usage_hooks import register_usage
 from limpet.engine.validation import ValidationReport
 from limpet.errors import (
+    AgentNotAllowed,
     AgentNotFound,
     AlreadyAnswered,
     AmbiguousAddress,
@@ -197,6 +198,7 @@ if _typing.TYPE_CHECKING:
 __all__ = [
     "LLM",
     "Agent",
+    "AgentNotAllowed",
     "AgentNotFound",
     "AlreadyAnswered",
     "AmbiguousAddress",

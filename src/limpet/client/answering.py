@@ -62,4 +62,4 @@ class Answering(OpenedStore):
     def _inbox(self) -> Inbox:
         from limpet.engine.answering import Inbox
 
-        return Inbox(self._writer, self._stored)
+        return Inbox(self._writer, self._stored, self.agent_of)

@@ -155,6 +155,18 @@ class SecretSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """Which code may be run because a stored state names it."""
+
+    modules: tuple[str, ...] = _setting(
+        (),
+        list_of(TEXT),
+        "Modules, files and folders whose agents may be run because a state names them; a package stands for all that "
+        "is in it. The current project may always.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings, each with a value that counts."""
 
@@ -185,6 +197,7 @@ class Settings:
     budget: BudgetSettings = _table(BudgetSettings, "What a run may use before it is stopped.")
     checkpoint: CheckpointSettings = _table(CheckpointSettings, "When the records of a run are saved.")
     retention: RetentionSettings = _table(RetentionSettings, "Which states a cleanup deletes, and when one is made.")
+    run: RunSettings = _table(RunSettings, "Which code may be run because a stored state names it.")
     secrets: SecretSettings = _table(SecretSettings, "Where secrets are found.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from limpet.artifacts.stored_values import StoredValues
@@ -12,7 +12,6 @@ from limpet.codec import values
 from limpet.codec.answer_types import from_plain
 from limpet.codec.letters import LetterText, from_body, to_body
 from limpet.engine.asking import checked_topic
-from limpet.engine.declared import find_actor
 from limpet.engine.questions import asked_in, fitting_answer, question_of
 from limpet.engine.reading import JournalReader
 from limpet.engine.writer import Writer
@@ -48,10 +47,12 @@ _UNFINISHED = frozenset(_WAITING) | {StateStatus.FAILED}
 class Inbox:
     """What others have to do with the waits of the states in a store."""
 
-    def __init__(self, writer: Writer, stored: StoredValues) -> None:
+    def __init__(self, writer: Writer, stored: StoredValues, find_agent: Callable[[StateHeader], object]) -> None:
         self._writer = writer
         self._backend = writer.backend
         self._stored = stored
+        self._find_agent = find_agent
+        """Imports the agent of a state where that is allowed. Raises AgentNotFound, AgentNotAllowed."""
 
     def open_questions(self, headers: Sequence[StateHeader] | None = None) -> list[Question]:
         """What is asked and not answered, in these states or in all of the store, the oldest first."""
@@ -198,7 +199,7 @@ class Inbox:
             if header.agent is None:
                 raise
         try:
-            find_actor(header.agent, record.address.partition("::")[0])
+            self._find_agent(header)
         except AgentNotFound:
             return from_plain(noted)  # Raises again what is missing.
         return from_plain(noted)

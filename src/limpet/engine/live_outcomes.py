@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from limpet.engine.task_count import TaskCount
 from limpet.engine.timers import Timers
 from limpet.engine.turns import Ready, Timer, Turn
 
@@ -21,7 +20,7 @@ class LiveOutcomes(Timers):
 
     next: int
     ready: deque[Ready]
-    count: TaskCount
+    alive: int
     making: int
     is_foreign: bool
 
@@ -29,7 +28,7 @@ class LiveOutcomes(Timers):
     def is_shared(self) -> bool:
         """Whether more goes on in the code than the one call that is executed, or its task is being cancelled: that the
         code takes such a cancellation back is seen only where what it does next is a callback of this order."""
-        if self.count.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making:
+        if self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making:
             return True
         return self._scope.live.cancelling > 0 or (self.next != 0 and self.is_replaying)
 
