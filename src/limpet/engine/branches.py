@@ -25,6 +25,8 @@ from limpet.engine.loops import Hooks
 from limpet.engine.order import Order
 from limpet.engine.perform import perform, perform_call
 from limpet.engine.scope import Scope, current_scope
+from limpet.engine.task_count import TaskCount
+from limpet.engine.user_lines import Site
 from limpet.journal.address import label
 
 _CALLS = (perform.__code__, perform_call.__code__, until_released.__code__)
@@ -35,7 +37,7 @@ AnyCoroutine = Coroutine[Any, Any, Any] | Generator[Any, Any, Any]
 class OrderedTask(asyncio.Task[Any]):
     """A task of code inside a run. Its hash is its number there, so sets of tasks have the same order everywhere."""
 
-    def __init__(self, coro: Any, *, number: int, site: tuple[str, int] | None = None, **options: Any) -> None:
+    def __init__(self, coro: Any, *, number: int, site: Site | None = None, **options: Any) -> None:
         self.number = number
         self.site = site
         """Where the code made it, of the task of a single call."""
@@ -116,12 +118,13 @@ class _Factory:
             options["context"] = context
         order = self.hooks.order_of(scope)
         if is_call and user is not None:
-            options["site"] = user.f_code.co_filename, user.f_lineno
+            options["site"] = user.f_code, user.f_lasti
         task = self._make(loop, coro, order, listed, options)
         if is_awaited and order is not None:
             _begin_next(task, order)
         if scope.live.hooks is self.hooks:
-            _keep_track(task, scope, order, self.hooks.context)
+            begin = TaskCount(scope.live).begin if order is None else order.begin_task
+            begin(task, scope, self.hooks.context)
         return task
 
     def _make(
@@ -213,23 +216,6 @@ def _begin_next(task: asyncio.Future[Any], order: Order) -> None:
     ready = order.ready
     if ready and getattr(ready[-1].callback, "__self__", None) is task:
         ready.appendleft(ready.pop())
-
-
-def _keep_track(task: asyncio.Future[Any], scope: Scope, order: Order | None, context: Context) -> None:
-    """Count the task among what is under way, and know it as long as it is: a run that is stopped cancels it."""
-    writer, tasks = scope.live.writer, scope.live.stopper.tasks
-    writer.crowd += 1
-    tasks[task] = scope
-    if order is not None:
-        order.alive += 1
-
-    def ended(_: object) -> None:
-        writer.crowd -= 1
-        if order is not None:
-            order.alive -= 1
-        tasks.pop(task, None)
-
-    task.add_done_callback(ended, context=context)
 
 
 _factories: WeakKeyDictionary[asyncio.AbstractEventLoop, _Factory] = WeakKeyDictionary()

@@ -30,6 +30,19 @@ _ITERATOR: CodeType | None = None if _iterator is None else _iterator.__init__._
 
 WAIT_FOR = asyncio.wait_for.__code__
 
+_BETWEEN = frozenset(
+    id(cast("Any", function).__code__)
+    for function in (
+        asyncio.BaseEventLoop.create_task,
+        asyncio.create_task,
+        asyncio.ensure_future,
+        getattr(asyncio.tasks, "_ensure_future", asyncio.ensure_future),
+        asyncio.gather,
+        asyncio.TaskGroup.create_task,
+    )
+)
+"""The code that often stands between a task factory and whoever makes the task, and is none of what is looked for."""
+
 _AWAITS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ours: dict[str, bool] = {}
 """By the name of a file: whether the code in it is asyncio's, or that of this package."""
@@ -75,6 +88,8 @@ def who_makes(frame: FrameType | None) -> tuple[FrameType | None, FrameType | No
     user: FrameType | None = None
     waiting: FrameType | None = None
     is_direct = True
+    while frame is not None and id(frame.f_code) in _BETWEEN:
+        frame = frame.f_back
     for _ in range(_FRAMES):
         if frame is None:
             break

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
+from limpet.engine.task_count import TaskCount
 from limpet.engine.timers import Timers
 from limpet.engine.turns import Ready, Timer, Turn
 
@@ -20,7 +21,7 @@ class LiveOutcomes(Timers):
 
     next: int
     ready: deque[Ready]
-    alive: int
+    count: TaskCount
     making: int
     is_foreign: bool
 
@@ -28,7 +29,7 @@ class LiveOutcomes(Timers):
     def is_shared(self) -> bool:
         """Whether more goes on in the code than the one call that is executed, or its task is being cancelled: that the
         code takes such a cancellation back is seen only where what it does next is a callback of this order."""
-        if self.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making:
+        if self.count.alive or self.timers or self.queue or self.ready or self.is_foreign or self.making:
             return True
         return self._scope.live.cancelling > 0 or (self.next != 0 and self.is_replaying)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from limpet.engine.order import Order
 from limpet.engine.scope import Scope, current_scope
+from limpet.engine.task_count import TaskCount
 from limpet.engine.turns import Ready, Timer
 
 _OURS = ("call_soon", "call_later", "call_at", "run_in_executor", "time", "is_running")
@@ -81,6 +82,8 @@ class Hooks:
     def _call_soon_ordered(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         scope = current_scope.get() if context is None else context.get(current_scope)
         if scope is None:
+            if type(callback) is TaskCount:
+                return callback(*args)  # It counts, and runs nothing.
             return self.call_soon(callback, *args, context=context)
         order = scope.event.order
         if order is None or order.hooks is not self:

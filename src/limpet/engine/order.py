@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from limpet.engine.deliveries import Deliveries, goes_on
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stalls import Stalls
+from limpet.engine.task_count import TaskCount
 from limpet.engine.turns import IN_ORDER, LATE, Given, Ready, Timer, Turn, cancel_again, too_late
 from limpet.model import EventRecord, ExecutionStatus
 
@@ -46,6 +47,7 @@ _NONE_PARKED = cast("dict[int, Turn]", MappingProxyType({}))
 _NO_TURNS = cast("list[Turn]", ())
 _NO_TIMERS = cast("list[Timer]", ())
 _NONE_UNARMED = cast("dict[int, Timer]", MappingProxyType({}))
+_NO_TASKS = TaskCount(None)
 
 
 class Order(Stalls, Deliveries):
@@ -67,7 +69,7 @@ class Order(Stalls, Deliveries):
         "_steps",
         "_unarmed",
         "ahead",
-        "alive",
+        "count",
         "deferred",
         "deliveries",
         "executing",
@@ -127,8 +129,8 @@ class Order(Stalls, Deliveries):
         self._moves = 0
         self.tasks = 0
         """How many tasks were made here."""
-        self.alive = 0
-        """How many of these have not ended."""
+        self.count = _NO_TASKS
+        """The count of those that have not ended."""
         self.is_closed = False
         self.is_foreign = False
         """Whether calls come from other threads or loops, of which it is not known when they can go no further."""
@@ -154,6 +156,12 @@ class Order(Stalls, Deliveries):
             pass
         else:
             self.wake()
+
+    def begin_task(self, task: asyncio.Future[Any], scope: Scope, context: Context) -> None:
+        """Count a task that code in this scope has made."""
+        if self.count is _NO_TASKS:
+            self.count = TaskCount(self._scope.live)
+        self.count.begin(task, scope, context)
 
     def wake(self) -> None:
         """See to it that what waits here is looked at soon."""
@@ -275,16 +283,24 @@ class Order(Stalls, Deliveries):
 
         Raises CancelledError where it is that the call was cancelled, and the code cancels it again.
         """
-        if self._entries is None:
-            self._look_up()
+        turn = self.park(record)
+        if turn is not None:
+            return await self.wait(scope, turn)
         if record.seq in self._passed:
             self._passed.discard(record.seq)
             return LATE
-        if self._places.get(record.seq, -1) < self._at:
-            return IN_ORDER
+        return IN_ORDER
+
+    def park(self, record: EventRecord) -> Turn | None:
+        """The turn of a recorded outcome that is still to come in the order; None where it has none any more."""
+        if self._entries is None:
+            self._look_up()
+        if self._places.get(record.seq, -1) < self._at or record.seq in self._passed:
+            return None
         turn = self.parked[record.seq] = Turn(self, record)
-        self.wake()
-        return await self.wait(scope, turn)
+        if not self._is_scheduled and not self._is_pumping:
+            self.wake()
+        return turn
 
     async def begin(self, scope: Scope) -> Given:
         """Wait until a call without a recorded outcome may begin, which the code of a scope has made."""
@@ -300,14 +316,8 @@ class Order(Stalls, Deliveries):
         token = current_scope.set(scope)
         try:
             given = await turn
-            if turn.is_wished and not turn.is_cut:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    # The outcome stands; the code meets its cancellation where it awaits something next.
-                    if turn.is_wished_by_itself:
-                        cancel_again(task, turn.wish)
-                    else:
-                        self._run_next(cancel_again, task, turn.wish)
+            if turn.is_wished:
+                self.put_off(turn)
             return given
         except asyncio.CancelledError:
             self.drop(turn)
@@ -317,6 +327,15 @@ class Order(Stalls, Deliveries):
                 current_scope.reset(token)
             except ValueError:
                 pass  # The coroutine is being closed from outside its context.
+
+    def put_off(self, turn: Turn) -> None:
+        """Let the code meet its cancellation where it awaits something next: the outcome that is given stands."""
+        task = None if turn.is_cut else asyncio.current_task()
+        if task is not None and task.cancelling():
+            if turn.is_wished_by_itself:
+                cancel_again(task, turn.wish)
+            else:
+                self._run_next(cancel_again, task, turn.wish)
 
     def _run_next(self, callback: Callable[..., Any], *args: Any) -> None:
         ready = self.add(callback, args, self.hooks.copy_context())

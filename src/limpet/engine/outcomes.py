@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from limpet.backends.contract import StateUpdate
+from limpet.engine.drift_stop import require_reached
 from limpet.engine.notices import tell
 from limpet.engine.order import Order
-from limpet.engine.scope import Scope
+from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stopping import Stopped
 from limpet.engine.turns import Turn, too_late
 from limpet.engine.user_lines import warn_at_user
 from limpet.errors import LateCallWarning, UsageError
+from limpet.model import StateStatus
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
@@ -23,6 +27,29 @@ def order_in(scope: Scope) -> Order | None:
     """The order in which the code around a call is given its results; None at the top of a state."""
     hooks = scope.live.hooks
     return None if hooks is None else hooks.order_of(scope)
+
+
+def may_wait_here(scope: Scope, address: str) -> bool:
+    """Whether a call that is recorded may wait for its place in the order where it is awaited: nothing is to be asked
+    but the order, and what goes on then is the code that made it."""
+    live, current = scope.live, current_scope.get()
+    return (
+        current is not None
+        and current.event is scope.event
+        and not scope.event.is_closed
+        and not live.has_cut_off
+        and live.lease is not None
+        and live.rehearsal is None
+        and address != live.resume_from_address
+        and asyncio.get_running_loop() is live.loop
+    )
+
+
+async def performed_on(loop: asyncio.AbstractEventLoop, scope: Scope, performing: Coroutine[Any, Any, Any]) -> Any:
+    """What a call gives that is performed on the loop of its run, and was made on another one."""
+    if (order := order_in(scope)) is not None:
+        order.is_foreign = True
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(performing, loop))
 
 
 def settle(
@@ -48,6 +75,17 @@ def settle(
         call.durable = order.enqueue(durable)
     if is_cut and type(call.durable) is Turn:
         call.durable.is_cut = True
+
+
+def closing(live: LiveState, at: float, status: StateStatus) -> StateUpdate:
+    """What changes of the state when its run ends. From here on it is too late to stop it."""
+    if status is StateStatus.COMPLETED:
+        require_reached(live)
+    live.has_ended = True
+    metadata = live.metadata_to_keep()
+    return StateUpdate(
+        at=at, status=status, metadata=None if metadata is live.header.metadata else metadata, releases=True
+    )
 
 
 async def give(scope: Scope, call: Call) -> None:
@@ -112,3 +150,10 @@ def refuse_late(scope: Scope, call: Call, *, is_begun: bool = True) -> None:
     message = f"{call.address} in state {scope.live.state_id!r} {what} the actor that made the call: it is not {said}."
     warn_at_user(message, LateCallWarning)
     raise error
+
+
+def require_wanted(scope: Scope) -> None:
+    """Raise Stopped where what a handler gives is not recorded any more: it was cancelled, or given up."""
+    live = scope.live
+    if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
+        raise Stopped

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.artifacts.stored_values import Encoded, Pending
-from limpet.backends.contract import StateUpdate
 from limpet.codec import values
 from limpet.codec.secret_search import secrets_in
 from limpet.codec.secrets import MARK as SECRET_MARK
@@ -21,7 +20,6 @@ from limpet.engine.attempts import cut_off, inside_of_attempt, is_of_handler, ta
 from limpet.engine.call import Call
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
-from limpet.engine.drift_stop import require_reached
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
 from limpet.engine.event_details import details_of, details_of_failure
 from limpet.engine.failures import causes_of, failure_of, keep_traceback, mark_failed, recorded_error
@@ -31,7 +29,18 @@ from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import newest_record, require_lease, take_lease
 from limpet.engine.order import Order
-from limpet.engine.outcomes import give, order_in, refuse_late, settle, tell_news, tell_ungiven
+from limpet.engine.outcomes import (
+    closing,
+    give,
+    may_wait_here,
+    order_in,
+    performed_on,
+    refuse_late,
+    require_wanted,
+    settle,
+    tell_news,
+    tell_ungiven,
+)
 from limpet.engine.rehearse import rehearse_agent
 from limpet.engine.scope import Scope, Start, current_scope, new_start
 from limpet.engine.stopping import Stopped
@@ -63,8 +72,8 @@ async def perform(
 ) -> Any:
     """Give the result of a call, recorded or new; raise what it failed of.
 
-    A recorded result that is the next one, and whose input and actor are unchanged, is what a resumed run meets by the
-    thousand. It is given here, by the shortest way; everything else takes the long one.
+    A recorded result whose input and actor are unchanged is what a resumed run meets by the thousand. It is given here,
+    by the shortest way, at once or when it is the next one; everything else takes the long way.
     """
     live = scope.live
     record = live.history.latest.get(address)
@@ -76,13 +85,29 @@ async def perform(
         and not record.artifacts
         and not actor.secret_parameters
         and (order := scope.event.order or order_in(scope)) is not None
-        and order.next == record.seq
-        and not (order.ready or order.making or order.queue)
         and record.input == values.encode_arguments(actor.input_of(args, kwargs) if kwargs else list(args))
     ):
         assert record.result is not None, "a completed event has a result"
-        if live.rehearsal is None or live.rehearsal.reuse(scope, record):
-            order.advance(record)
+        is_given = False
+        if order.next == record.seq and not (order.ready or order.making or order.queue):
+            is_given = live.rehearsal is None or live.rehearsal.reuse(scope, record)
+            if is_given:
+                order.advance(record)
+        elif may_wait_here(scope, address) and (turn := order.park(record)) is not None:
+            try:
+                if (given := await turn) is not IN_ORDER:
+                    call = Call(actor, path, args, kwargs, args, address)
+                    check_given(scope, call, record, record.input or b"", given.drift)
+            except (asyncio.CancelledError, LimpetError) as error:
+                order.drop(turn)
+                note_given(scope, record)
+                if isinstance(error, LimpetError) and live.stopper.is_cancelling and not live.has_ended:
+                    raise Stopped from error
+                raise
+            if turn.is_wished:
+                order.put_off(turn)
+            is_given = True
+        if is_given:
             if record.seq > scope.seen:
                 scope.seen = record.seq
             if scope.event is not scope and not path.startswith(scope.prefix):
@@ -99,7 +124,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
     """As ``perform``, for a call that is to tell what became of it."""
     live, actor, address = scope.live, call.actor, call.address
     if live.loop is not None and asyncio.get_running_loop() is not live.loop:
-        return await _perform_on(live.loop, scope, call)
+        return await performed_on(live.loop, scope, perform_call(scope, call))
     # What is done here belongs to the engine: its timers and tasks have no place in the order of the code.
     token = current_scope.set(None)
     try:
@@ -164,13 +189,6 @@ async def perform_call(scope: Scope, call: Call) -> Any:
             current_scope.reset(token)
         except ValueError:
             pass  # The coroutine is being closed from outside its context, in which nothing goes on.
-
-
-async def _perform_on(loop: asyncio.AbstractEventLoop, scope: Scope, call: Call) -> Any:
-    """Perform a call on the loop of its run, which another loop has made."""
-    if (order := order_in(scope)) is not None:
-        order.is_foreign = True
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(perform_call(scope, call), loop))
 
 
 async def _look_up(scope: Scope, call: Call, encoded: bytes, record: EventRecord | None, order: Order | None) -> Any:
@@ -289,7 +307,7 @@ async def _execute(
                 await require_lease(live)
             result = await (run_limited(child, call) if is_limited else run_handler(child, call))
             if live.is_stopping or live.has_cut_off:
-                _require_wanted(scope)
+                require_wanted(scope)
             if scope.event.is_closed:
                 refuse_late(scope, call)
             if had_inside and call.attempt == 1:
@@ -307,7 +325,7 @@ async def _execute(
             began = call.attempt_began = clock.elapsed()
     took_s = call.execution_time = clock.elapsed() - began
     at = clock.now()
-    update = _closing(live, at, StateStatus.COMPLETED) if call.closes else None
+    update = closing(live, at, StateStatus.COMPLETED) if call.closes else None
     details = details_of(call, start, result) if actor.has_details else None
     durable = live.write_outcome(
         scope, start, _COMPLETED, at, took_s, encoded_result, None, (), results, update, details, child
@@ -384,24 +402,6 @@ async def _go_on(scope: Scope, call: Call, encoded: bytes, record: EventRecord) 
     return None
 
 
-def _require_wanted(scope: Scope) -> None:
-    """Raise Stopped where what a handler gives is not recorded any more: it was cancelled, or given up."""
-    live = scope.live
-    if live.stopper.is_cancelling or (live.has_cut_off and scope.is_given_up):
-        raise Stopped
-
-
-def _closing(live: LiveState, at: float, status: StateStatus) -> StateUpdate:
-    """What changes of the state when its run ends. From here on it is too late to stop it."""
-    if status is StateStatus.COMPLETED:
-        require_reached(live)
-    live.has_ended = True
-    metadata = live.metadata_to_keep()
-    return StateUpdate(
-        at=at, status=status, metadata=None if metadata is live.header.metadata else metadata, releases=True
-    )
-
-
 def _begin(
     scope: Scope, call: Call, encoded: bytes, named: tuple[str, ...], record: EventRecord | None
 ) -> tuple[Scope, Start]:
@@ -459,7 +459,7 @@ async def _settle_failure(
         *(scope, start, _FAILED, at, duration_s),
         error=failure,
         causes=causes,
-        update=_closing(live, at, StateStatus.FAILED) if call.closes else None,
+        update=closing(live, at, StateStatus.FAILED) if call.closes else None,
         details=details_of_failure(call, start),
         inside=child,
     )

@@ -143,7 +143,7 @@ def _give(scope: Scope, call: Call) -> _Given:
         return actor.make(live.clock), None
     if record is None:
         order = order_in(scope)
-        check_new(scope, call, None if order is None or order.alive else order.place_taken())
+        check_new(scope, call, None if order is None or order.count.alive else order.place_taken())
     value = actor.make(live.clock)
     durable = _record(scope, call, value, record)
     note_given(scope, live.history.latest[call.address])

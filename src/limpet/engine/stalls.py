@@ -114,7 +114,7 @@ class Stalls(LiveOutcomes):
         scope = self._scope
         if self.is_foreign:
             return False
-        if not self.alive and not self._is_of_agent:
+        if not self.count.alive and not self._is_of_agent:
             return bool(self.parked or self.deferred)  # There is no task but that of its caller, which awaits a call.
         tasks = {task for task, each in scope.live.stopper.tasks.items() if each.event is scope}
         if scope.task is not None:

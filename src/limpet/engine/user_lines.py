@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import warnings
+from types import CodeType
+
+Site = tuple[CodeType, int]
+"""A place in code: the code, and the offset of the instruction. Finding its line takes longer than an event."""
 
 
 def warn_at_user(message: str, category: type[Warning]) -> None:
@@ -14,6 +18,12 @@ def warn_at_user(message: str, category: type[Warning]) -> None:
         warnings.warn_explicit(message, category, file, line)
     else:
         warnings.warn(message, category, stacklevel=2)
+
+
+def _line_of(site: Site) -> tuple[str, int]:
+    code, place = site
+    lines = (line for begin, end, line in code.co_lines() if begin <= place < end)
+    return code.co_filename, next(lines, None) or code.co_firstlineno
 
 
 def _site() -> tuple[str, int]:
@@ -30,4 +40,5 @@ def _site() -> tuple[str, int]:
         task = asyncio.current_task()
     except RuntimeError:
         task = None
-    return getattr(task, "site", None) or ("", 0)
+    site: Site | None = getattr(task, "site", None)
+    return ("", 0) if site is None else _line_of(site)

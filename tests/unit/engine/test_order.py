@@ -45,6 +45,7 @@ class Inside:
             hooks=self.hooks,
             root=None,
             is_left=False,
+            writer=SimpleNamespace(crowd=0),
             stopper=SimpleNamespace(is_cancelling=False, tasks=self.tasks),
             recorded_order=SimpleNamespace(entries=lambda _path: list(entries)),
             history=SimpleNamespace(next_order=4),
@@ -66,14 +67,8 @@ class Inside:
 
     def task(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.Task(coro, loop=self.hooks.loop, context=self.context.copy())
-        self.tasks[task] = self.scope
-        self.order.alive += 1
-        task.add_done_callback(self._ended, context=self.hooks.context)
+        self.order.begin_task(task, self.scope, self.hooks.context)
         return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self.order.alive -= 1
-        del self.tasks[task]
 
     def listen(self) -> asyncio.Future[None]:
         """Let code inside await something of which nothing is known."""
