@@ -34,6 +34,7 @@ from limpet.engine.state import ExecutionState
 from limpet.engine.usage_hooks import register_usage
 from limpet.engine.validation import ValidationReport
 from limpet.errors import (
+    AgentNotAllowed,
     AgentNotFound,
     AlreadyAnswered,
     AmbiguousAddress,
@@ -201,6 +202,7 @@ __all__ = [
     "LLM",
     "Actor",
     "Agent",
+    "AgentNotAllowed",
     "AgentNotFound",
     "AlreadyAnswered",
     "AmbiguousAddress",

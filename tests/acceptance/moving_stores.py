@@ -27,6 +27,7 @@ from limpet import (
 )
 from limpet.backends.files.states import FileSystemStateBackend
 from limpet.engine.lease import is_dead
+from limpet.model.origin import without_origin
 
 KINDS: Mapping[str, Callable[[Path], StateBackend]] = {
     "memory": lambda folder: MemoryStateBackend(),
@@ -100,10 +101,11 @@ def present() -> list[str]:
 
 
 def told(header: StateHeader | None) -> dict[str, Any]:
-    """What a header says of its state, whoever holds it."""
+    """What a header says of its state, whoever holds it and wherever it came from."""
     assert header is not None
     hidden = ("holder",)
-    return {field: getattr(header, field) for field in header.__struct_fields__ if field not in hidden}
+    found = {field: getattr(header, field) for field in header.__struct_fields__ if field not in hidden}
+    return {**found, "metadata": without_origin(header.metadata)}
 
 
 def told_but_end(header: StateHeader | None) -> dict[str, Any]:

@@ -36,6 +36,7 @@ NO_METADATA = {
     "stopped": {},
     "replayed": {},
     "waiting": {},
+    "origin": {},
 }
 
 

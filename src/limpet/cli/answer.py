@@ -7,8 +7,9 @@ import sys
 import click
 
 from limpet.cli.given_json import given_json
-from limpet.cli.options import command_to_resume, json_option, open_limpet, store_option
+from limpet.cli.options import app_option, command_to_resume, json_option, open_limpet, store_option
 from limpet.cli.output import say, say_json, tell
+from limpet.cli.run import load_apps
 from limpet.client import Limpet
 from limpet.engine.answer_text import asked, read_answer
 from limpet.errors import UsageError
@@ -23,10 +24,18 @@ _by = click.option("--by", default="", metavar="NAME", help="Who says so. Defaul
 @click.option("--at", metavar="ADDRESS", help="The question, or the end of its address, where several are open.")
 @_by
 @click.option("--withdraw", is_flag=True, help="Take the question back instead.")
+@app_option
 @json_option
 @store_option
 def answer(
-    state_id: str, value: str | None, at: str | None, by: str, withdraw: bool, store: str | None, as_json: bool
+    state_id: str,
+    value: str | None,
+    at: str | None,
+    by: str,
+    withdraw: bool,
+    apps: tuple[str, ...],
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Answer what a run asks: `yes` or `no`, text, a number, one of the choices, or JSON.
 
@@ -34,7 +43,8 @@ def answer(
     """
     if withdraw and value is not None:
         raise UsageError("A question is answered or taken back, not both.", "Leave out the value, or `--withdraw`.")
-    with open_limpet(store) as client:
+    load_apps(apps)
+    with open_limpet(store, apps=apps) as client:
         if withdraw:
             question = client.withdraw(state_id, by=by, address=at)
         else:

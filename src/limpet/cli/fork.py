@@ -8,6 +8,7 @@ from limpet.cli.limits import signal_options
 from limpet.cli.options import (
     Telling,
     again_option,
+    app_option,
     command_to_resume,
     open_limpet,
     replace_options,
@@ -17,7 +18,7 @@ from limpet.cli.options import (
 from limpet.cli.output import say, say_json, tell
 from limpet.cli.performing import Task, carry_out
 from limpet.cli.replacing import replacement
-from limpet.cli.run import header_of, load_actor_of
+from limpet.cli.run import header_of, load_actor_of, load_apps
 from limpet.client import Limpet
 from limpet.errors import UsageError
 
@@ -31,6 +32,7 @@ from limpet.errors import UsageError
 @again_option
 @click.option("--as", "new_id", metavar="NEWID", help="The id of the fork. Default: a new one.")
 @click.option("--run", "is_run", is_flag=True, help="Run the fork at once, and print its result.")
+@app_option
 @telling_options
 def fork(
     state_id: str,
@@ -42,6 +44,7 @@ def fork(
     again: bool,
     new_id: str | None,
     is_run: bool,
+    apps: tuple[str, ...],
     store: str | None,
     as_json: bool,
     is_verbose: bool,
@@ -56,7 +59,8 @@ def fork(
     telling = Telling(as_json, is_verbose, is_quiet)
     if checkpoint is not None and timeline is not None:
         raise UsageError("A checkpoint names its timeline.", "Leave out `--timeline`, or `--checkpoint`.")
-    with open_limpet(store) as client:
+    load_apps(apps)
+    with open_limpet(store, apps=apps) as client:
         if is_run:
             _require_agent(client, state_id)
         # Only what is imported can say that it is declared once.

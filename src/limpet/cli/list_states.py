@@ -70,4 +70,5 @@ def header_for_programs(header: StateHeader) -> dict[str, Any]:
         "parent_state_id": metadata.parent_state_id,
         "custom_data": metadata.custom_data,
         "environment": metadata.environment,
+        "origin": metadata.origin,
     }

@@ -102,9 +102,20 @@ def again_option(function: F) -> F:
     return click.option("--again", is_flag=True, help="Execute again even what is declared `once`.")(function)
 
 
-def open_limpet(store: str | None, *, create: bool = False) -> Limpet:
+def app_option(function: F) -> F:
+    """The option that allows code to be run because a state names it."""
+    return click.option(
+        "--app",
+        "apps",
+        multiple=True,
+        metavar="MODULE",
+        help="Allow and import the code of this module, package or file; may be given several times.",
+    )(function)
+
+
+def open_limpet(store: str | None, *, create: bool = False, apps: tuple[str, ...] = ()) -> Limpet:
     """The store that was named, else the configured one. Looking into a store that is not there does not make it."""
-    return Limpet(store, create=create)
+    return Limpet(store, create=create, modules=apps)
 
 
 def command_on(verb: str, state_id: str, store: str | None, *options: str) -> str:

@@ -129,7 +129,7 @@ def _shown(task: Task, result: Any) -> Any:
     header = task.client.backend.find_state(task.state_id)
     actor = task.actor
     if actor is None and header is not None and header.agent is not None:
-        actor = find_actor(header.agent, "")  # It has just run.
+        actor = find_actor(header.agent, "", task.client.allowed_code)  # It has just run.
     return without_secrets(result if actor is None else actor.hide_result(result))
 
 

@@ -6,31 +6,33 @@ from contextlib import suppress
 
 import click
 
-from limpet.cli.options import again_option, command_to_resume, json_option, open_limpet, store_option
+from limpet.cli.options import again_option, app_option, command_to_resume, json_option, open_limpet, store_option
 from limpet.cli.output import say, say_json
 from limpet.cli.plans import counted
-from limpet.cli.run import header_of, load_actor
-from limpet.errors import AgentNotFound
+from limpet.cli.run import header_of, load_actor_of, load_apps
+from limpet.errors import AgentNotFound, StateCorrupted
 from limpet.model import Recovered
 
 
 @click.command("recover", short_help="Go on with a damaged state from before the damage.")
 @click.argument("state_id", metavar="ID")
 @again_option
+@app_option
 @json_option
 @store_option
-def recover(state_id: str, again: bool, store: str | None, as_json: bool) -> None:
+def recover(state_id: str, again: bool, apps: tuple[str, ...], store: str | None, as_json: bool) -> None:
     """Make what stands before the damage of a state its current timeline, so that it can be resumed.
 
     Nothing is deleted: what is damaged stays in the journal, outside of that timeline. Calls whose results stood behind
     the damage are executed again when the state is resumed. Of a sound state nothing is changed.
     """
-    with open_limpet(store) as client:
+    load_apps(apps)
+    with open_limpet(store, apps=apps) as client:
         header = header_of(client, state_id)
-        if header.agent is not None and header.damage is None:
+        if header.damage is None and not again:
             # What its module declares `once` is then known, and is not given up unasked.
-            with suppress(AgentNotFound):
-                load_actor(header.agent)
+            with suppress(AgentNotFound, StateCorrupted):
+                load_actor_of(client, state_id)
         found = client.recover(state_id, again=again)
     if as_json:
         say_json(

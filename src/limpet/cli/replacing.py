@@ -9,9 +9,9 @@ from limpet.cli.from_json import NotFitting, type_name, value_like
 from limpet.cli.given_json import given_json
 from limpet.client import Limpet
 from limpet.codec.comparison.parts import type_of
-from limpet.engine.declared import find_actor
+from limpet.engine.declared import find_declared
 from limpet.engine.replacement import NOTHING
-from limpet.errors import AgentNotFound, UsageError
+from limpet.errors import UsageError
 from limpet.journal.address import parse
 
 
@@ -47,8 +47,10 @@ def replacement(
 def _annotation(address: str) -> Any:
     """What the actor at the address says that it returns; Any where it says nothing, or is not declared here."""
     try:
-        function = find_actor(None, parse(address).name).function
-        annotation = inspect.signature(function, eval_str=True).return_annotation
-    except (AgentNotFound, NameError, TypeError, ValueError, SyntaxError, AttributeError):
+        actor = find_declared(None, parse(address).name)
+        if actor is None:
+            return Any
+        annotation = inspect.signature(actor.function, eval_str=True).return_annotation
+    except (NameError, TypeError, ValueError, SyntaxError, AttributeError):
         return Any
     return Any if annotation is inspect.Signature.empty else annotation

@@ -6,13 +6,21 @@ from functools import partial
 
 import click
 
-from limpet.cli.options import Telling, again_option, open_limpet, replace_options, run_options, timeline_option
+from limpet.cli.options import (
+    Telling,
+    again_option,
+    app_option,
+    open_limpet,
+    replace_options,
+    run_options,
+    timeline_option,
+)
 from limpet.cli.output import dim, say, say_json
 from limpet.cli.performing import Task, carry_out
 from limpet.cli.plans import heading_of, plan_for_programs, plan_in_a_line, plan_lines, warnings_of
 from limpet.cli.progress import RECORDED_SIGN
 from limpet.cli.replacing import replacement
-from limpet.cli.run import load_actor_of
+from limpet.cli.run import load_actor_of, load_apps
 from limpet.client.running import StoppingOptions
 from limpet.model import RerunPlan
 
@@ -24,6 +32,7 @@ from limpet.model import RerunPlan
 @timeline_option("The timeline to run on from. Default: the current one.")
 @again_option
 @click.option("--plan", "is_plan", is_flag=True, help="Execute nothing; tell what would be reused and executed.")
+@app_option
 @run_options
 def rerun(
     state_id: str,
@@ -33,6 +42,7 @@ def rerun(
     again: bool,
     timeline: int | None,
     is_plan: bool,
+    apps: tuple[str, ...],
     store: str | None,
     wait_s: float | None,
     stopping: StoppingOptions,
@@ -47,7 +57,8 @@ def rerun(
 
     ADDRESS is one that `limpet show` lists, or its end: `fetch#2` for `research::fetch#2::tool_call`.
     """
-    with open_limpet(store) as client:
+    load_apps(apps)
+    with open_limpet(store, apps=apps) as client:
         actor = load_actor_of(client, state_id)
         value = replacement(client, state_id, at, replace, any_type=any_type, timeline=timeline)
         plan = client.plan_rerun(state_id, at, replace=value, timeline=timeline)

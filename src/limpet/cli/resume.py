@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import click
 
-from limpet.cli.options import Telling, open_limpet, run_options
+from limpet.cli.options import Telling, app_option, open_limpet, run_options
 from limpet.cli.performing import Task, carry_out
-from limpet.cli.run import load_actor_of
+from limpet.cli.run import load_actor_of, load_apps
 from limpet.client.running import StoppingOptions
 
 
 @click.command("resume", short_help="Go on with a run.")
 @click.argument("state_id", metavar="ID")
 @click.option("--retry-caught", is_flag=True, help="Execute again also what failed and was caught.")
+@app_option
 @run_options
 def resume(
     state_id: str,
     retry_caught: bool,
+    apps: tuple[str, ...],
     store: str | None,
     wait_s: float | None,
     stopping: StoppingOptions,
@@ -29,7 +31,8 @@ def resume(
     A failure that the program caught is raised again, and its call is not executed, unless `--retry-caught` is given.
     The agent is imported from where it was declared; type this in the folder that the run was begun in.
     """
-    with open_limpet(store) as client:
+    load_apps(apps)
+    with open_limpet(store, apps=apps) as client:
         actor = load_actor_of(client, state_id)
         carry_out(
             Task(

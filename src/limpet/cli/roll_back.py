@@ -9,12 +9,12 @@ import click
 from limpet.cli.effects import Effect, effects_of, history_of, rollback_of
 from limpet.cli.exit_codes import ExitCode
 from limpet.cli.limits import signal_options
-from limpet.cli.options import Telling, command_on, open_limpet, telling_options
+from limpet.cli.options import Telling, app_option, command_on, open_limpet, telling_options
 from limpet.cli.output import CommandFailed, say, say_json, tell
 from limpet.cli.performing import Task, performed
 from limpet.cli.plans import counted
 from limpet.cli.progress import Progress
-from limpet.cli.run import header_of, load_actor_of
+from limpet.cli.run import header_of, load_actor_of, load_apps
 from limpet.cli.standing import is_held
 from limpet.client import Limpet
 from limpet.errors import OutcomeUnknown, UsageError
@@ -25,15 +25,25 @@ from limpet.model import StateHeader, StateStatus
 @click.command("roll-back", short_help="Undo what a run has done.")
 @click.argument("state_id", metavar="ID")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@app_option
 @telling_options
-def roll_back(state_id: str, is_sure: bool, store: str | None, as_json: bool, is_verbose: bool, is_quiet: bool) -> None:
+def roll_back(
+    state_id: str,
+    is_sure: bool,
+    apps: tuple[str, ...],
+    store: str | None,
+    as_json: bool,
+    is_verbose: bool,
+    is_quiet: bool,
+) -> None:
     """Undo what a run that did not complete has done, from the newest to the oldest. Asks first.
 
     Every result of an actor with `undo=` is undone. Stopped anywhere, it goes on when it is asked for again. The state
     stays as failed; `limpet rerun` runs it anew. The agent is imported from where it was declared.
     """
     telling = Telling(as_json, is_verbose, is_quiet)
-    with open_limpet(store) as client:
+    load_apps(apps)
+    with open_limpet(store, apps=apps) as client:
         effects = _effects(client, state_id, store)
         # Before anybody is asked, since what is not imported cannot undo anything.
         actor = load_actor_of(client, state_id)

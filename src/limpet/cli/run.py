@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from limpet.cli.options import Telling, open_limpet, run_options
 from limpet.cli.performing import Task, carry_out
 from limpet.client import Limpet, new_state_id
 from limpet.client.running import StoppingOptions
+from limpet.config.project import is_path, project_folder, without_name
 from limpet.engine.actors import Actor
-from limpet.engine.declared import import_actor
-from limpet.errors import LimpetError, UsageError
+from limpet.engine.allowed_code import require_allowed
+from limpet.engine.declared import find_declared, import_actor, import_code
+from limpet.errors import AgentNotAllowed, AgentNotFound, LimpetError, UsageError
 from limpet.model import StateHeader, StateMetadata, checked_state_id
 
 
@@ -84,8 +88,57 @@ def load_actor(reference: str) -> Actor[..., Any]:
     """The agent at 'module:agent' or 'file.py:agent'. Raises AgentNotFound, or UsageError where its module fails."""
     place = reference.rpartition(":")[0]
     find_modules_beside(place)
-    try:
+    with _explaining(place):
         return import_actor(reference)
+
+
+def load_actor_of(client: Limpet, state_id: str) -> Actor[..., Any] | None:
+    """The agent that a state names; None where it names none.
+
+    Raises UnknownState, AgentNotAllowed where its code may not be run because a state names it, StateCorrupted where
+    the header names another agent than the journal, and what ``load_actor`` raises.
+    """
+    header = header_of(client, state_id)
+    named = None if header.agent is None else client.named_agent(header)
+    if named is None or named.reference is None:
+        return None
+    find_modules_beside("")
+    try:
+        require_allowed(named.reference, client.allowed_code())
+        return load_actor(named.reference)
+    except (AgentNotAllowed, AgentNotFound):
+        # What was named with `--app` has it perhaps, under the same name: code that has moved, for instance.
+        declared = find_declared(named.reference, named.name) if client.modules else None
+        if declared is None:
+            raise
+        return declared
+
+
+def load_apps(apps: Sequence[str]) -> None:
+    """Import the modules and files that a person allows. Raises UsageError where there is no such, or one fails."""
+    for entry in apps:
+        place = without_name(entry)
+        find_modules_beside(place)
+        if is_path(place) and not place.endswith(".py"):
+            if not Path(place).is_dir():
+                raise UsageError(f"There is no folder {place!r}.", "Name a module, a file or a folder with `--app`.")
+        else:
+            with _explaining(place):
+                _import_app(place)
+
+
+def _import_app(place: str) -> None:
+    try:
+        import_code(place, place)
+    except AgentNotFound as error:
+        raise UsageError(f"`--app` names code that is not there: {error.why}.", "Name a module or a file.") from error
+
+
+@contextmanager
+def _explaining(place: str) -> Generator[None]:
+    """Say of a module that fails while it is imported how to see where."""
+    try:
+        yield
     except LimpetError:
         raise
     except (Exception, SystemExit) as error:
@@ -95,23 +148,24 @@ def load_actor(reference: str) -> Actor[..., Any]:
         ) from error
 
 
-def load_actor_of(client: Limpet, state_id: str) -> Actor[..., Any] | None:
-    """The agent that a state names; None where it names none. Raises UnknownState, and what ``load_actor`` raises."""
-    reference = header_of(client, state_id).agent
-    return None if reference is None else load_actor(reference)
-
-
 def header_of(client: Limpet, state_id: str) -> StateHeader:
     """The header of a state, without reading its journal. Raises UnknownState, with the nearest ids."""
     return client.backend.find_state(checked_state_id(state_id)) or client.show(state_id).header
 
 
 def find_modules_beside(place: str) -> None:
-    """Let modules be imported as Python itself does: from the current folder, and from the folder of a script."""
+    """Let modules be imported as Python itself does: from the current folder, and from the folder of a script.
+
+    ``place`` is what a person typed, never what a state names.
+    """
     folders = [str(Path(place).resolve().parent)] if place.endswith(".py") else []
     for folder in [str(Path.cwd()), *folders]:
         if folder not in sys.path:
             sys.path.insert(0, folder)
+    # A state of the project may name a module by its place in it, wherever in the project this is typed.
+    project = str(project_folder())
+    if project not in sys.path:
+        sys.path.append(project)
 
 
 def _module_name(place: str) -> str:

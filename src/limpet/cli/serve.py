@@ -8,10 +8,10 @@ import signal
 import click
 
 from limpet.cli.cleanup import outcome, run_for_programs
-from limpet.cli.options import json_option, open_limpet, store_option
+from limpet.cli.options import app_option, json_option, open_limpet, store_option
 from limpet.cli.output import say_json, tell
 from limpet.cli.readable import plain
-from limpet.cli.run import find_modules_beside
+from limpet.cli.run import find_modules_beside, load_apps
 from limpet.client import Limpet
 from limpet.client.serving import Served
 from limpet.errors import Awaiting, ExecutionInterrupted
@@ -22,9 +22,10 @@ from limpet.model import CleanupRun
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=10, show_default=True, help="Run so many states at a time."
 )
+@app_option
 @json_option
 @store_option
-def serve(concurrency: int, store: str | None, as_json: bool) -> None:
+def serve(concurrency: int, apps: tuple[str, ...], store: str | None, as_json: bool) -> None:
     """Take up every state of the store that can go on, until Ctrl-C or SIGTERM.
 
     A state can go on when what it waits for has come (an answer, a time, a message), and when the process that ran it
@@ -34,7 +35,8 @@ def serve(concurrency: int, store: str | None, as_json: bool) -> None:
     The store is cleaned up meanwhile, if [retention] in the configuration has a schedule.
     """
     find_modules_beside("")
-    with open_limpet(store, create=True) as client:
+    load_apps(apps)
+    with open_limpet(store, create=True, apps=apps) as client:
         if not as_json:
             tell(f"Serving {client.backend.name}. Ctrl-C ends it.")
         asyncio.run(_serve(client, concurrency, as_json))

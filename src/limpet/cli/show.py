@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
@@ -120,6 +120,7 @@ def _header_lines(shown: _Shown, store: str | None) -> Iterator[str]:
         "retries": str(retries).partition("\n")[0] if retries.events_retried else "",
         "usage": str(shown.usage).partition("\n")[0] if is_known(shown.usage) else "",
         "parent": metadata.parent_state_id or "",
+        "origin": _origin(metadata.origin),
         "tags": ", ".join(metadata.tags),
         "pipeline": metadata.pipeline_name,
         "description": cut(metadata.description, width() - 15),
@@ -127,6 +128,19 @@ def _header_lines(shown: _Shown, store: str | None) -> Iterator[str]:
     }
     yield from (f"  {dim(name.ljust(9))} {value}" for name, value in fields.items() if value)
     yield ""
+
+
+def _origin(origin: dict[str, Any]) -> str:
+    """How it came into this store, where it was not begun there."""
+    if not origin:
+        return ""
+    first: object = origin.get("first")
+    before = f", before that {_arrival(cast('dict[str, Any]', first))}" if isinstance(first, dict) else ""
+    return f"{_arrival(origin)}{before}"
+
+
+def _arrival(origin: dict[str, Any]) -> str:
+    return f"{origin.get('by')} from {origin.get('from')}, {origin.get('at')}"
 
 
 def _progress(shown: _Shown) -> str:

@@ -16,11 +16,11 @@ import msgspec
 
 from limpet.cli.check_reports import checked_for_programs, report_lines
 from limpet.cli.exit_codes import ExitCode
-from limpet.cli.options import Telling, choosing_options, json_option, open_limpet, store_option
+from limpet.cli.options import Telling, app_option, choosing_options, json_option, open_limpet, store_option
 from limpet.cli.output import say, say_json, tell
 from limpet.cli.performing import drift_is_told_otherwise, stdout_is_ours
 from limpet.cli.plans import counted
-from limpet.cli.run import header_of, load_actor
+from limpet.cli.run import header_of, load_actor_of, load_apps
 from limpet.client import Limpet
 from limpet.engine.checked import Checked, Report
 from limpet.errors import LimpetError, UsageError
@@ -39,6 +39,8 @@ class _Choice(msgspec.Struct, frozen=True):
     status: str | None
     tags: tuple[str, ...]
     pipeline: str | None
+    apps: tuple[str, ...]
+    """What may be imported for them."""
 
 
 def _checking_options(function: F) -> F:
@@ -50,7 +52,7 @@ def _checking_options(function: F) -> F:
         click.argument("state_ids", metavar="[ID]...", nargs=-1),
     ):
         function = option(function)
-    return json_option(store_option(function))
+    return app_option(json_option(store_option(function)))
 
 
 @click.command("validate", short_help="Execute runs again and compare with what is recorded.")
@@ -63,6 +65,7 @@ def validate(
     tags: tuple[str, ...],
     pipeline: str | None,
     is_rehearsal: bool,
+    apps: tuple[str, ...],
     store: str | None,
     as_json: bool,
     is_verbose: bool,
@@ -73,7 +76,7 @@ def validate(
     Tools and models are REALLY called, so what they do is done again, and paid again; `--rehearse` calls none of them.
     Nothing is recorded. Ends with 1 where a run does not go through as it is recorded.
     """
-    choice = _Choice(state_ids, is_all, status, tags, pipeline)
+    choice = _Choice(state_ids, is_all, status, tags, pipeline, apps)
     mode = ReplayMode.REHEARSAL if is_rehearsal else ReplayMode.VALIDATION
     _check(mode, choice, Telling(as_json, is_verbose, is_quiet), store)
 
@@ -86,6 +89,7 @@ def rehearse(
     status: str | None,
     tags: tuple[str, ...],
     pipeline: str | None,
+    apps: tuple[str, ...],
     store: str | None,
     as_json: bool,
     is_verbose: bool,
@@ -96,14 +100,15 @@ def rehearse(
     No tool and no model is called, and nothing is recorded: this is the question before a deployment. Ends with 1 where
     a run would not go through as it is recorded.
     """
-    choice = _Choice(state_ids, is_all, status, tags, pipeline)
+    choice = _Choice(state_ids, is_all, status, tags, pipeline, apps)
     _check(ReplayMode.REHEARSAL, choice, Telling(as_json, is_verbose, is_quiet), store)
 
 
 def _check(mode: ReplayMode, choice: _Choice, telling: Telling, store: str | None) -> None:
     is_chosen = choice.is_all or bool(choice.status or choice.tags or choice.pipeline)
     _require_choice(choice, is_chosen)
-    with open_limpet(store) as client:
+    load_apps(choice.apps)
+    with open_limpet(store, apps=choice.apps) as client:
         headers = _chosen(client, choice)
         if mode is ReplayMode.VALIDATION and not telling.is_quiet:
             runs = counted(len(headers), "run")
@@ -148,11 +153,8 @@ def _chosen(client: Limpet, choice: _Choice) -> list[StateHeader]:
 def _reports(
     client: Limpet, headers: Sequence[StateHeader], mode: ReplayMode, telling: Telling
 ) -> Iterator[tuple[StateHeader, Report]]:
-    problems: dict[str | None, str | None] = {None: None}
     for header in _with_progress(headers, telling):
-        if header.agent not in problems:
-            problems[header.agent] = _problem_of(header.agent)
-        why = problems[header.agent]
+        why = _problem_of(client, header)
         report = _checked(client, header, mode) if why is None else NotChecked(header.state_id, why)
         yield header, report
 
@@ -166,10 +168,10 @@ def _with_progress(headers: Sequence[StateHeader], telling: Telling) -> Iterator
         yield from bar
 
 
-def _problem_of(reference: str | None) -> str | None:
-    """Why the agent cannot be imported; None where it can."""
+def _problem_of(client: Limpet, header: StateHeader) -> str | None:
+    """Why the agent of a state cannot be imported; None where it can."""
     try:
-        load_actor(str(reference))
+        load_actor_of(client, header.state_id)
     except LimpetError as error:
         return str(error)
     return None

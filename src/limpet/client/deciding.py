@@ -85,7 +85,7 @@ class Deciding(Running):
         header = self._header(state_id)
         if agent is None and header.agent is not None:
             # Whatever undoes is declared where the agent is.
-            await self._recorded_run(header, None)
+            self.agent_of(header)
         limits = Limits(handles_signals=handle_signals, on_first_signal=on_first_signal)
         return await roll_back(self._writer, self._stored, header, event_bus or EventBus(), limits)
 

@@ -30,6 +30,10 @@ class Limpet(Travelling, Checking, Serving, Looking, Keeping, Mending):
     is followed: when its file has changed, runs that begin after that have the new settings, and runs that are under
     way save by the new ``checkpoint``. Raises ConfigurationError.
 
+    A state does not choose what is executed: its agent is one that this process has declared, or is imported from the
+    current project, or from one of the ``modules`` that are given here or configured: names of modules and packages,
+    files, folders.
+
     ``checkpoint_policy`` and ``on_save_error`` say when runs are saved, and what is done where that fails, unless a run
     says so itself.
     """

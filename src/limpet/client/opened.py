@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from limpet.backends.artifact_contract import ArtifactBackend
 from limpet.backends.contract import StateBackend
+from limpet.engine.actors import Actor
+from limpet.engine.declared import find_actor
+from limpet.engine.named_agent import NamedAgent, named_agent
 from limpet.engine.reading import JournalReader
 from limpet.engine.retry_levels import RetryLevels
 from limpet.engine.values_of import values_of
@@ -20,6 +23,7 @@ from limpet.model import (
     EventType,
     OnDrift,
     OnSaveError,
+    Record,
     RetryConfig,
     StateHeader,
     checked_state_id,
@@ -29,6 +33,7 @@ from limpet.stores import open_store, parse_store_url
 
 if TYPE_CHECKING:
     from limpet.config import Configuration, Settings
+    from limpet.engine.allowed_code import AllowedCode
 
 
 class OpenedStore:
@@ -48,6 +53,7 @@ class OpenedStore:
         default_retry_config: RetryConfig | None = None,
         retry_config_by_actor_type: Mapping[EventType, RetryConfig] | None = None,
         create: bool = True,
+        modules: str | Iterable[str] = (),
         config: Configuration | None = None,
     ) -> None:
         self._given: dict[str, Any] = {
@@ -61,6 +67,7 @@ class OpenedStore:
         is_retry_given = default_retry_config is not None or bool(retry_config_by_actor_type)
         self._given_retry = RetryLevels(default_retry_config, retry_config_by_actor_type) if is_retry_given else None
         self.config = _loaded(store, self._given) if config is None else config
+        self.modules = (modules,) if isinstance(modules, str) else tuple(modules)
         values = self.config.values
         if isinstance(store, StateBackend):
             self.backend = store
@@ -106,6 +113,29 @@ class OpenedStore:
         if self._given_retry is not None:
             return self._given_retry
         return RetryLevels(*self.config.retry_configs())
+
+    def allowed_code(self) -> AllowedCode:
+        """Which code may be imported because a state names it: of the project, or given or configured as modules."""
+        # Loaded here and not above: programs that declare their agents never ask.
+        from limpet.engine.allowed_code import allowed_code
+
+        return allowed_code((*self.modules, *self.config.current().run.modules))
+
+    def named_agent(self, header: StateHeader) -> NamedAgent | None:
+        """The agent that a stored run names in its journal; None for a state of the explicit form.
+
+        Raises StateCorrupted where the header names another agent than the journal.
+        """
+        return named_agent(header, self._first_record(header))
+
+    def agent_of(self, header: StateHeader) -> Actor[..., Any] | None:
+        """The agent of a stored run, as ``resume`` finds it. Raises AgentNotFound, AgentNotAllowed, StateCorrupted."""
+        named = self.named_agent(header)
+        return None if named is None else find_actor(named.reference, named.name, self.allowed_code)
+
+    def _first_record(self, header: StateHeader) -> Record | None:
+        (first,) = JournalReader(self.backend, self._stored, header).window(0, 1) or (None,)
+        return first
 
     @property
     def artifacts(self) -> ArtifactBackend | None:

@@ -17,16 +17,14 @@ from limpet.engine.declared import find_actor
 from limpet.engine.limits import Limits
 from limpet.engine.live import PATIENCE_S
 from limpet.engine.methods import resumed_method, tell_not_resumable, with_owner
-from limpet.engine.reading import JournalReader
+from limpet.engine.named_agent import named_agent
 from limpet.engine.run import MakeTimeline, Run, run_to_end
 from limpet.engine.watching import Checker
 from limpet.errors import UsageError
-from limpet.journal.address import parse
 from limpet.model import (
     Budget,
     CheckpointPolicy,
     EventRecord,
-    ExecutionStatus,
     OnDrift,
     OnSaveError,
     Record,
@@ -228,9 +226,10 @@ class Running(OpenedStore):
         """Take a stored run up again, with the input it was begun with, and give its result.
 
         The agent is the one given, else one that this process has declared, else the one that the state names to
-        import. What may stop it is said as for ``run``. ``retry_caught`` executes again also the calls whose failure
-        the program had caught; otherwise such a failure is raised again. Raises UnknownState, AgentNotFound, and what
-        ``run`` raises.
+        import, if that is of the current project or was allowed. What may stop it is said as for ``run``.
+        ``retry_caught`` executes again also the calls whose failure the program had caught; otherwise such a failure is
+        raised again. Raises UnknownState, AgentNotFound, AgentNotAllowed, StateCorrupted where the header names another
+        agent than the journal, and what ``run`` raises.
         """
         run = await self._recorded_run(
             self._header(state_id),
@@ -261,17 +260,16 @@ class Running(OpenedStore):
     ) -> Run:
         """The run of a state, with its agent and the input that it was begun with."""
         if first is None:
-            (first,) = JournalReader(self.backend, self._stored, header).window(0, 1) or (None,)
-        # A run is claimed with the start of its agent; in the explicit form a start comes only before something inside.
-        is_run = isinstance(first, EventRecord) and first.status is ExecutionStatus.STARTED
-        if not isinstance(first, EventRecord) or first.input is None or not is_run:
+            first = self._first_record(header)
+        named = named_agent(header, first)
+        if named is None or not isinstance(first, EventRecord) or first.input is None:
             raise UsageError(
                 f"State {header.state_id!r} was made in the explicit form, so there is no agent to resume.",
                 "Load it with `ExecutionState.load_from_state_id`.",
             )
-        actor = find_actor(header.agent, parse(first.address).name) if agent is None else checked_agent(agent)
+        actor = find_actor(named.reference, named.name, self.allowed_code) if agent is None else checked_agent(agent)
         recorded = await self._stored.decode_record(first.input, first.artifacts)
-        actor = resumed_method(actor, recorded, header.agent, self._stored)
+        actor = resumed_method(actor, recorded, named.reference, self._stored)
         args, kwargs = actor.arguments_of(recorded)
         return self._run_with(
             Said(event_bus, record_inputs, wait_s, on_drift),

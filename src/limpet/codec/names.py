@@ -69,7 +69,7 @@ def find_entry(name: str) -> object:
     """What a module has under a name, which need not be a class; None where there is nothing."""
     module_name, _, key = name.partition(":")
     module = _modules.get(module_name)
-    return None if module is None else _entries(module).get(key)
+    return None if module is None else entries_of_module(module).get(key)
 
 
 def _look_up(name: str) -> type:
@@ -83,21 +83,22 @@ def _look_up(name: str) -> type:
         if found is not None:
             if "." not in qualified:
                 module = cast(ModuleType, module)
-                _found[name] = (found, _entries(module), qualified, place, module)
+                _found[name] = (found, entries_of_module(module), qualified, place, module)
             return found
     why = "has no such class" if module_name in _modules else "is not imported in this program"
     raise ValueNotReadable(name, f"module {module_name!r} {why}")
 
 
-def _entries(module: ModuleType) -> Space:
+def entries_of_module(module: object) -> Space:
+    """What a module itself has. Its ``__getattr__`` is not asked, and what stands in its place has nothing."""
     # Programs put other objects in the place of modules. What those have is computed, so it is left alone.
-    cls = cast("type[object]", type(module))
-    return _entries_of_module(module) if issubclass(cls, ModuleType) else {}
+    cls = type(module)
+    return _entries_of_module(cast(ModuleType, module)) if issubclass(cls, ModuleType) else {}
 
 
 def _follow(module: ModuleType | None, qualified: str) -> type | None:
     # Entries are read from the dictionaries: attribute access could run a module's own __getattr__.
-    space: Space = _entries(module) if module is not None else {}
+    space: Space = entries_of_module(module) if module is not None else {}
     found: Any = None
     for part in qualified.split("."):
         found = space.get(part)

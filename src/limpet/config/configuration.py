@@ -18,6 +18,7 @@ from limpet.config.files import ConfigurationFile, Unreadable, find_file, identi
 from limpet.config.merging import ARGUMENT, Found, Merged, Source, in_tables, in_variables, merged, store_of
 from limpet.config.model import SETTINGS, BudgetSettings, Settings
 from limpet.config.problems import unknown_key
+from limpet.config.project import anchored_code, working_folder
 from limpet.config.reloading import Change, Reloaded, differences, with_fixed
 from limpet.config.retention_table import retention_of
 from limpet.config.retry_tables import retry_configs
@@ -61,7 +62,7 @@ def load_config(
 
     Raises ConfigurationError, with all that is wrong in any of the sources.
     """
-    here = _working_folder() if folder is None else Path(folder).absolute()
+    here = working_folder() if folder is None else Path(folder).absolute()
     return Configuration(
         _Sources(
             folder=here,
@@ -70,14 +71,6 @@ def load_config(
             arguments={key: value for key, value in arguments.items() if value is not None},
         )
     )
-
-
-def _working_folder() -> Path:
-    try:
-        return Path.cwd()
-    except OSError:
-        # It was deleted under the process, which goes on without a file.
-        return Path(os.sep)
 
 
 def configured_store() -> str:
@@ -245,11 +238,18 @@ def _read(sources: _Sources) -> tuple[Merged, ConfigurationFile | None]:
     read, wrong = merged(_found(sources, file))
     if problems or wrong:
         raise ConfigurationError((*problems, *wrong))
-    if file is not None and read.origins["store"].source is Source.FILE:
-        read = Merged(
-            values={**read.values, "store": file.anchored(read.values["store"], sources.folder)}, origins=read.origins
-        )
+    if file is not None:
+        anchored: dict[str, Callable[[Any], Any]] = {
+            "store": lambda url: file.anchored(url, sources.folder),
+            "run.modules": lambda entries: tuple(anchored_code(entry, file.path.parent) for entry in entries),
+        }
+        said = {key: anchor(read.values[key]) for key, anchor in anchored.items() if _is_in_file(read, key)}
+        read = Merged(values={**read.values, **said}, origins=read.origins)
     return read, file
+
+
+def _is_in_file(read: Merged, key: str) -> bool:
+    return read.origins[key].source is Source.FILE
 
 
 def _found(sources: _Sources, file: ConfigurationFile | None) -> Iterator[Any]:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from limpet.config.lines import Place, line_numbers, line_of
 from limpet.config.merging import Found, Source, in_tables
+from limpet.config.project import is_shared
 from limpet.config.versions import UnknownVersion, migrated
 from limpet.errors import ConfigurationProblem
 from limpet.stores import parse_store_url
@@ -75,8 +76,10 @@ class ConfigurationFile:
 
 
 def find_file(folder: Path) -> ConfigurationFile | None:
-    """The nearest configuration from a folder upwards. Raises Unreadable."""
+    """The nearest configuration from a folder upwards, but for folders that all users share. Raises Unreadable."""
     for place in (folder, *folder.parents):
+        if is_shared(place):
+            continue
         own, project = place / OWN_FILE, place / PROJECT_FILE
         in_project = _read(project, folder) if project.is_file() else None
         if not own.is_file():

@@ -14,7 +14,7 @@ from limpet.config.kinds import NotAllowed
 from limpet.config.lines import Place
 from limpet.config.model import SETTINGS, TABLES, Settings, settings_from
 from limpet.config.problems import no_table, unknown_key, wrong_value
-from limpet.config.variables import VARIABLES, unknown_variable
+from limpet.config.variables import SHORT, VARIABLES, unknown_variable
 from limpet.errors import ConfigurationProblem
 
 ARGUMENT = "argument"
@@ -80,8 +80,9 @@ def in_tables(data: Mapping[Any, Any], source: Source, where: Callable[[Place], 
 def in_variables(variables: Mapping[str, str]) -> Found:
     """What variables of the environment say, of which all are meant for Limpet."""
     for name, text in variables.items():
-        if name in VARIABLES:
-            yield Given(VARIABLES[name], text, Origin(Source.ENVIRONMENT, name))
+        key = VARIABLES.get(name) or SHORT.get(name)
+        if key is not None:
+            yield Given(key, text, Origin(Source.ENVIRONMENT, name))
         else:
             yield ConfigurationProblem(name, "", unknown_variable(name))
 

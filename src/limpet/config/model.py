@@ -144,10 +144,16 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """How runs use the process that they go on in."""
+    """How runs use the process that they go on in, and which code may be run because a stored state names it."""
 
     threads: int = _setting(
         THREADS, whole(1), "So many plain functions (`def`) run at once, at each level of nesting; others wait."
+    )
+    modules: tuple[str, ...] = _setting(
+        (),
+        list_of(TEXT),
+        "Modules, files and folders whose agents may be run because a state names them; a package stands for all that "
+        "is in it. The current project may always.",
     )
 
 
@@ -190,7 +196,9 @@ class Settings:
     capture: Capture = _setting(Capture.FULL, _CAPTURE, "How much of the environment is noted where a state begins.")
     record_inputs: bool = _setting(True, TRUTH, "Whether the inputs of the calls inside a run are recorded.")
     timeout_s: float | None = _limit(_SECONDS, "A run is stopped after so long; it can be resumed.")
-    run: RunSettings = _table(RunSettings, "How runs use the process that they go on in.")
+    run: RunSettings = _table(
+        RunSettings, "How runs use the process, and which code may be run because a stored state names it."
+    )
     retry: Retry = _table(Retry, "How calls are tried again that say nothing of it themselves.")
     budget: BudgetSettings = _table(BudgetSettings, "What a run may use before it is stopped.")
     checkpoint: CheckpointSettings = _table(CheckpointSettings, "When the records of a run are saved.")

@@ -24,6 +24,9 @@ def variable_of(key: str) -> str:
 VARIABLES: Final = {variable_of(key): key for key in SETTINGS}
 """Every variable that gives a setting, and the key of that."""
 
+SHORT: Final = {f"{PREFIX}RUN_MODULES": "run.modules"}
+"""Variables that are understood besides: what people type in a hurry, to allow code that was refused."""
+
 
 def ours(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that are meant for Limpet. One that is empty counts as not set."""

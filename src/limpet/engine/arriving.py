@@ -18,6 +18,7 @@ from limpet.artifacts.stored_values import StoredValues
 from limpet.backends.artifact_contract import ArtifactBackend
 from limpet.backends.contract import Append, Claim, StateBackend, StateUpdate
 from limpet.codec import frames
+from limpet.engine.clock import SYSTEM_CLOCK
 from limpet.engine.lease import mark_ended, mark_running, new_holder
 from limpet.engine.reading import Frames, damaged_records, decoded, whole_journal
 from limpet.engine.rewriting import rewriting
@@ -25,8 +26,10 @@ from limpet.engine.stand_ins import StandIns, leased, release
 from limpet.errors import ArtifactMissing, LimpetError, PositionTaken, StateCorrupted, UsageError
 from limpet.journal.reachable import named_by
 from limpet.journal.recovery import recovery_of
-from limpet.model import Content, DamagedRecord, DroppedRecord, End, Lease, Letter, Pin, StateHeader
+from limpet.model import Content, DamagedRecord, DroppedRecord, End, Lease, Letter, Pin, StateHeader, StateMetadata
 from limpet.model.defaults import LEASE_TTL_S
+from limpet.model.header import utc
+from limpet.model.origin import Arrival, with_origin, without_origin
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -74,9 +77,12 @@ class Brought(msgspec.Struct, frozen=True):
 class Arrivals:
     """A store that states are brought to."""
 
-    def __init__(self, backend: StateBackend, artifacts: ArtifactBackend | None) -> None:
+    def __init__(self, backend: StateBackend, artifacts: ArtifactBackend | None, how: Arrival, source: str) -> None:
         self._backend = backend
         self._artifacts = artifacts
+        self._how = how
+        self._source = source
+        """The name of the file or the store that they come from."""
         self._stand_ins = StandIns(backend)
         self._is_enlisted = False
 
@@ -123,7 +129,9 @@ class Arrivals:
         put = self._put(contents, None)
         shared = header.bases[-1].last if header.bases else 0
         claim = Claim(
-            header=msgspec.structs.replace(header, end=end_of(read), holder=None, bases=()),
+            header=msgspec.structs.replace(
+                header, metadata=self._marked(header.metadata), end=end_of(read), holder=None, bases=()
+            ),
             bodies=tuple(frame for _, frame in read[shared:]),
             base=header.bases[-1] if header.bases else None,
             holder=new_holder(),
@@ -196,7 +204,7 @@ class Arrivals:
         update = StateUpdate(
             at=wanted.updated_at.timestamp(),
             status=wanted.status,
-            metadata=wanted.metadata,
+            metadata=self._marked(wanted.metadata),
             timeline=wanted.timeline,
             end=wanted.end,
             releases=True,
@@ -211,6 +219,9 @@ class Arrivals:
         if refusal is not None:
             raise refusal
         return _brought(Way.UPDATED, missing, put, contents)
+
+    def _marked(self, metadata: StateMetadata) -> StateMetadata:
+        return with_origin(metadata, self._how, self._source, utc(SYSTEM_CLOCK.now()))
 
     def _missing_records(
         self, original: Original, standing: StateHeader
@@ -334,8 +345,9 @@ def _identity(header: StateHeader) -> tuple[object, ...]:
 
 
 def _is_told_alike(standing: StateHeader, wanted: StateHeader) -> bool:
-    told = ("status", "updated_at", "metadata", "timeline", "end")
-    return all(getattr(standing, field) == getattr(wanted, field) for field in told)
+    told = ("status", "updated_at", "timeline", "end")
+    is_same = without_origin(standing.metadata) == without_origin(wanted.metadata)
+    return is_same and all(getattr(standing, field) == getattr(wanted, field) for field in told)
 
 
 def _brought(way: Way, written: Frames, put: tuple[int, int], contents: Mapping[str, Content]) -> Brought:

@@ -25,6 +25,7 @@ from limpet.errors import (
 )
 from limpet.model import Content, Letter, StateHeader, checked_state_id
 from limpet.model.moving import Copied
+from limpet.model.origin import Arrival
 
 _ALL = 1 << 62
 
@@ -43,7 +44,8 @@ class Copying:
     ) -> None:
         self._backend, self._stored = source
         backend, stored = target
-        self._arrivals = Arrivals(backend, stored.artifacts)
+        how = Arrival.BACKUP if verifies else Arrival.COPY
+        self._arrivals = Arrivals(backend, stored.artifacts, how, self._backend.name)
         self._verifies = verifies
         self._named: set[str] = set()
         """The states that were asked for by their ids."""

@@ -180,7 +180,11 @@ def _header(parent: StateHeader, new_id: str, last: int, metadata: StateMetadata
         created_at=now,
         updated_at=now,
         metadata=msgspec.structs.replace(
-            metadata or parent.metadata, parent_state_id=parent.state_id, stopped={}, replayed={}
+            metadata or parent.metadata,
+            parent_state_id=parent.state_id,
+            stopped={},
+            replayed={},
+            origin=parent.metadata.origin,
         ),
         agent=parent.agent,
         timeline=last + 1,

@@ -9,6 +9,7 @@ import msgspec
 from limpet.artifacts.stored_values import StoredValues
 from limpet.codec import frames
 from limpet.engine.clock import SYSTEM_CLOCK
+from limpet.engine.named_agent import reference_of
 from limpet.engine.reading import Frames, whole_journal
 from limpet.errors import NotEncrypted, StateCorrupted, WrongKey
 from limpet.model import DamagedRecord, DroppedRecord, End, Record, StateHeader, StateStatus, TimelineRecord
@@ -28,6 +29,7 @@ def header_anew(header: StateHeader, read: Frames, stored: StoredValues) -> Stat
     return msgspec.structs.replace(
         bare,
         status=StateStatus.INTERRUPTED,
+        agent=reference_of(header, journal[0] if journal else None),
         created_at=created_at,
         updated_at=datetime.fromtimestamp(SYSTEM_CLOCK.now(), UTC),
         timeline=began[-1] if began else 0,

@@ -11,13 +11,14 @@ from limpet.engine.portable.form import MANIFEST
 from limpet.engine.portable.reading import opened_export
 from limpet.engine.progress import Told
 from limpet.engine.seed_layout import is_seed_store, read_seed_state, read_seed_store
+from limpet.model.origin import Arrival
 
 
 def import_states(source: Path, backend: StateBackend, stored: StoredValues, on_progress: Told | None) -> list[str]:
     """Take in all states that are in a file or folder, and give their ids, the oldest first."""
     # What is in an exported folder may be named as well as the folder.
     source = source.parent if source.name == MANIFEST else source
-    arrivals = Arrivals(backend, stored.artifacts)
+    arrivals = Arrivals(backend, stored.artifacts, Arrival.IMPORT, source.name or source.resolve().name)
     if source.suffix == ".json" or is_seed_store(source):
         return _import_history(source, arrivals, stored, on_progress)
     with opened_export(source, stored, on_progress) as original:

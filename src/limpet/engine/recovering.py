@@ -13,8 +13,9 @@ from limpet.engine.clock import SYSTEM_CLOCK
 from limpet.engine.declared import names_declared_once
 from limpet.engine.header_anew import header_anew
 from limpet.engine.lease import new_holder
+from limpet.engine.named_agent import disagreement
 from limpet.engine.opening import acquire_now
-from limpet.engine.reading import Frames, next_link, whole_journal
+from limpet.engine.reading import Frames, decoded, next_link, whole_journal
 from limpet.engine.writer import Writer
 from limpet.errors import OnceAgain, UnknownState, UsageError
 from limpet.journal.address import parse
@@ -44,7 +45,7 @@ def _recover(writer: Writer, stored: StoredValues, header: StateHeader, lease: L
     backend = writer.backend
     read = backend.read(header.state_id)
     mended = None
-    if header.damage is not None:
+    if header.damage is not None or _names_another_agent(header, read, stored):
         mended = header = header_anew(header, read, stored)
     journal = list(whole_journal(header, read, stored))
     recovery = recovery_of(journal, header.timeline)
@@ -73,6 +74,11 @@ def _recover(writer: Writer, stored: StoredValues, header: StateHeader, lease: L
     _written(writer, Append(lease, position + 1, bodies, update))
     kept = sum(part.last - part.first + 1 for part in recovery.new.parts)
     return _report(header, recovery, kept=kept, mended=mended is not None)
+
+
+def _names_another_agent(header: StateHeader, read: Frames, stored: StoredValues) -> bool:
+    first = next(decoded(header, read[:1], stored), None)
+    return disagreement(header, first) is not None
 
 
 def _report(header: StateHeader, recovery: Recovery | None, *, kept: int, mended: bool) -> Recovered:

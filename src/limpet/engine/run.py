@@ -41,6 +41,7 @@ from limpet.journal.new_timeline import NewTimeline
 from limpet.journal.timeline import intact
 from limpet.model import (
     Capture,
+    Details,
     End,
     EventRecord,
     ExecutionStatus,
@@ -137,6 +138,8 @@ def _first_record(run: Run, encoded: bytes, pending: Sequence[Pending]) -> Event
         version=run.actor.version,
         input=encoded,
         artifacts=tuple(each.artifact_id for each in pending),
+        # The header names it as well, for whoever lists states; this is what is sealed, or bound to the chain.
+        details=Details(agent=run.actor.reference or ""),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from limpet.artifacts.stored_values import StoredValues
 from limpet.backends.contract import Flaw, StateBackend
 from limpet.engine.header_anew import header_anew
+from limpet.engine.named_agent import disagreement
 from limpet.engine.progress import Told
 from limpet.engine.reading import Frames, damaged_records, whole_journal
 from limpet.errors import ArtifactCorrupted, ArtifactMissing, NotEncrypted, StateCorrupted, WrongKey
@@ -37,6 +38,8 @@ class Verifier:
         found = self._backend.examine(header.state_id)
         damaged = _told_by_backend(damaged, found)
         journal = self._journal(header, read)
+        # Without a key the first record, where it is sealed, cannot be asked.
+        damage = damage or disagreement(header, journal[0] if journal else None)
         states = {} if journal is None else self._states_of_artifacts(journal)
         first = min((each.seq for each in damaged), default=0)
         if journal is not None:

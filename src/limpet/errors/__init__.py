@@ -18,6 +18,7 @@ LimpetError
 │  ├─ InvalidStoreUrl      the URL names no backend that we have
 │  ├─ InvalidMetadata      the metadata holds something that is not plain JSON
 │  ├─ AgentNotFound        nothing runnable is known under that name
+│  ├─ AgentNotAllowed      a stored state names code that nobody has allowed to be run
 │  ├─ StateMismatch        the id belongs to a run of another agent or another input
 │  ├─ ValueNotStorable     a value cannot be written so that it comes back equal
 │  ├─ InvalidArtifactId    the text cannot be the id of an artifact
@@ -111,6 +112,7 @@ from limpet.errors.root import (
     LimpetError,
 )
 from limpet.errors.usage import (
+    AgentNotAllowed,
     AgentNotFound,
     AmbiguousAddress,
     ArtifactsShared,
@@ -149,6 +151,7 @@ from limpet.errors.waits import (
 )
 
 __all__ = [
+    "AgentNotAllowed",
     "AgentNotFound",
     "AlreadyAnswered",
     "AmbiguousAddress",

@@ -266,6 +266,25 @@ class AgentNotFound(UsageError):
         )
 
 
+class AgentNotAllowed(UsageError):
+    """A stored state names code that nobody has allowed to be run; it was not imported."""
+
+    def __init__(self, reference: str, place: str) -> None:
+        LimpetError.__init__(self, reference, place)
+        self.reference = reference
+        self.place = place
+
+    def __str__(self) -> str:
+        # What stands before the name is what would have to be allowed.
+        entry = self.reference.rpartition(":")[0]
+        return (
+            f"The state names the agent {self.reference!r}, and {self.place!r} is neither imported by this program nor "
+            "part of the current project. It was not run, as a state must not choose what is executed. If you trust "
+            f"that code, allow {entry!r} with `--app`, with `Limpet(modules=…)` or in [run] modules of the "
+            "configuration (LIMPET_RUN_MODULES); or give the agent with `agent=`."
+        )
+
+
 class StateMismatch(UsageError):
     """The state id belongs to a run of another agent or of another input; nothing was changed."""
 

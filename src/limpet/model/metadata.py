@@ -33,6 +33,8 @@ class StateMetadata(msgspec.Struct, frozen=True):
     """What replay has saved of model calls so far: ``calls``, ``tokens`` and ``cost``."""
     waiting: dict[str, Any] = {}
     """What it waits for, while it does (``model.waits.Waiting``)."""
+    origin: dict[str, Any] = {}
+    """Where it came from, if it was imported or copied: ``by``, ``from`` and ``at`` (``model.origin``)."""
 
     def __post_init__(self) -> None:
         # Every run makes one, of which most is empty.
@@ -74,12 +76,12 @@ _KINDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
     *((place, str, "is not text") for place in ("description", "pipeline_name")),
     *(
         (place, dict, "is not a dict")
-        for place in ("custom_data", "environment", "settings", "stopped", "replayed", "waiting")
+        for place in ("custom_data", "environment", "settings", "stopped", "replayed", "waiting", "origin")
     ),
 )
 """Of each field but one: what it may be, and what is said of anything else."""
 
-_RARE = ("settings", "stopped", "replayed", "waiting")
+_RARE = ("settings", "stopped", "replayed", "waiting", "origin")
 
 
 def _is_utf8(text: str) -> bool:

@@ -70,6 +70,9 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     blocks: tuple[tuple[int, int, int], ...] = ()
     """Of a failure whose traceback has several exceptions, or only some of the frames: of each exception where its
     title begins and its frames end, and the number of the record that has the frames behind those, or 0."""
+    agent: str | None = None
+    """Of the first record of a run: where its agent was declared, 'module:name' or 'file.py:name'; empty where it
+    cannot be imported. None in what was begun before this was noted."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):

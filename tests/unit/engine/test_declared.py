@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from limpet import Agent, AgentNotFound, agent, tool
-from limpet.engine.actors import FunctionActor
+from limpet.engine.actors import FunctionActor, reference_of
+from limpet.engine.allowed_code import AllowedCode
 from limpet.engine.declared import find_actor, import_actor
 from limpet.engine.references import reference_of
 
@@ -55,7 +56,7 @@ def test_an_agent_is_imported_by_module_and_name(module: Path) -> None:
     assert "research" == found.name
     assert "declared_sample:research" == found.reference
     assert found is import_actor("declared_sample:research")
-    assert found is find_actor("declared_sample:research", "anything")
+    assert found is find_actor("declared_sample:research", "anything", AllowedCode)
     assert "inside" == import_actor("declared_sample:Shelf.inside").name
 
 
@@ -110,22 +111,23 @@ def test_an_agent_declared_in_a_function_is_found_while_it_lives() -> None:
         return None
 
     assert passing.reference is None
-    assert passing is find_actor(None, "declared-for-a-while")
+    assert passing is find_actor(None, "declared-for-a-while", AllowedCode)
     del passing
     gc.collect()
     with pytest.raises(AgentNotFound, match="inside a function"):
-        find_actor(None, "declared-for-a-while")
+        find_actor(None, "declared-for-a-while", AllowedCode)
 
 
 def test_what_has_only_a_name_is_not_hidden_by_a_later_actor_of_the_same_name() -> None:
     by_hand = Agent(name="twofold", handler=_handle)
     by_module = agent(name="twofold")(_handle)
     assert by_module.reference is not None
-    assert by_hand is find_actor(None, "twofold")
+    assert by_hand is find_actor(None, "twofold", AllowedCode)
 
 
 def test_a_state_whose_agent_is_not_imported_yet_imports_it(module: Path) -> None:
-    assert "research" == find_actor("declared_sample:research", "research").name
+    allowed = AllowedCode(modules=frozenset({"declared_sample"}))
+    assert "research" == find_actor("declared_sample:research", "research", lambda: allowed).name
 
 
 def test_what_is_declared_in_the_running_script_is_named_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def with_environment(
     # text that JSON can hold, and what was given has been checked.
     msgspec.structs.force_setattr(captured, "environment", {**environment, **metadata.environment})
     if before is not None:
-        for place in ("settings", "replayed", "waiting"):
+        for place in ("settings", "replayed", "waiting", "origin"):
             msgspec.structs.force_setattr(captured, place, {**getattr(before, place), **getattr(metadata, place)})
     return captured
 
