@@ -106,4 +106,4 @@ def test_an_export_carries_the_letters(as_folder: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ['{"name": "", "body": ""}', '{"name": "a"}', "[]", '{"name": "a", "body": "*"}'])
 def test_letters_that_cannot_be_are_refused(line: str) -> None:
     with pytest.raises(Unreadable, match=r"line 2 of letters\.jsonl"):
-        letters_in(f'{{"name": "a", "body": ""}}\n{line}\n'.encode(), "kelp")
+        letters_in([b'{"name": "a", "body": ""}', line.encode()], "kelp")

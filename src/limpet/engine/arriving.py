@@ -9,7 +9,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -25,7 +25,7 @@ from limpet.engine.stand_ins import StandIns, leased, release
 from limpet.errors import ArtifactMissing, LimpetError, PositionTaken, StateCorrupted, UsageError
 from limpet.journal.reachable import named_by
 from limpet.journal.recovery import recovery_of
-from limpet.model import Content, DamagedRecord, DroppedRecord, End, Lease, Letter, Pin, StateHeader
+from limpet.model import Content, DamagedRecord, DroppedRecord, End, Lease, Letter, Pin, Record, StateHeader
 from limpet.model.defaults import LEASE_TTL_S
 
 
@@ -44,11 +44,11 @@ class Original(msgspec.Struct, frozen=True):
 
     def named_by(self, read: Frames, before: tuple[int, bytes] | None = None) -> frozenset[str]:
         """The artifacts that frames name, behind the frame before them. Raises StateCorrupted, WrongKey."""
-        records = list(decoded(self.header, read, self.stored, before))
-        intact = [record for record in records if not isinstance(record, DamagedRecord)]
-        if len(intact) < len(records):
+        damaged: list[int] = []
+        named = frozenset(named_by(_intact(decoded(self.header, read, self.stored, before), damaged)))
+        if damaged:
             require_usable(self.header, self.read(0), self.stored)
-        return frozenset(named_by(intact))
+        return named
 
 
 class Way(StrEnum):
@@ -293,6 +293,15 @@ def _dropped_since(original: Original, standing: StateHeader, backend: StateBack
         elif new != old or isinstance(new, DamagedRecord):
             return None
     return there[first - 1 :] if first and len(there) == len(here) else None
+
+
+def _intact(records: Iterable[Record | DamagedRecord], damaged: list[int]) -> Iterator[Record]:
+    """The records that are not damaged, one by one; the numbers of the others are noted."""
+    for record in records:
+        if isinstance(record, DamagedRecord):
+            damaged.append(record.seq)
+        else:
+            yield record
 
 
 def require_usable(header: StateHeader, read: Frames, stored: StoredValues) -> None:

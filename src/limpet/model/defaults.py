@@ -9,3 +9,6 @@ ARTIFACT_THRESHOLD: Final = 32 * 1024
 
 LEASE_TTL_S: Final = 30.0
 """How long a lease lasts unless it is renewed; it is renewed three times as often."""
+
+IMPORT_MAX_BYTES: Final = 10**9
+"""More bytes than this, unpacked, are not imported unless whoever imports allows them."""
