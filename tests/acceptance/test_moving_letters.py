@@ -12,7 +12,8 @@ import pytest
 from acceptance.moving_stores import KINDS, stepping
 
 from limpet import Limpet, MemoryStateBackend, StateBackend
-from limpet.engine.portable.form import Unreadable, letters_in
+from limpet.engine.portable.form import letters_in
+from limpet.engine.portable.limits import Unreadable
 from limpet.testing import CrashingBackend
 from limpet.testing.crashing import SimulatedCrash
 

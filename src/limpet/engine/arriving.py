@@ -19,7 +19,7 @@ from limpet.backends.artifact_contract import ArtifactBackend
 from limpet.backends.contract import Append, Claim, StateBackend, StateUpdate
 from limpet.codec import frames
 from limpet.engine.lease import mark_ended, mark_running, new_holder
-from limpet.engine.reading import Frames, damaged_records, decoded, whole_journal
+from limpet.engine.reading import MOST_MISSING, Frames, damaged_records, decoded, whole_journal
 from limpet.engine.rewriting import rewriting
 from limpet.engine.stand_ins import StandIns, leased, release
 from limpet.errors import ArtifactMissing, LimpetError, PositionTaken, StateCorrupted, UsageError
@@ -322,7 +322,8 @@ def without_gaps(read: Frames, after: int) -> Frames:
     if not read or read[-1][0] - after == len(read):
         return read
     known = dict(read)
-    return [(seq, known.get(seq, b"")) for seq in range(after + 1, read[-1][0] + 1)]
+    last = min(read[-1][0], after + len(read) + MOST_MISSING)
+    return [(seq, known.get(seq, b"")) for seq in range(after + 1, last + 1)]
 
 
 def end_of(read: Frames) -> End | None:

@@ -20,7 +20,7 @@ from typing import cast
 
 import msgspec
 
-from limpet.errors import StateCorrupted
+from limpet.errors import LimpetError, StateCorrupted
 from limpet.journal.address import is_top_level
 from limpet.journal.executions import Executions
 from limpet.journal.lifecycle import event_may_become
@@ -397,9 +397,15 @@ class History:
             metadata = StateMetadata()
         found: list[Checkpoint] = []
         for record in records:
-            metadata = StateMetadata.from_json(record.metadata) if record.metadata else metadata
+            metadata = self._metadata_of(record) if record.metadata else metadata
             found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
         return found
+
+    def _metadata_of(self, record: CheckpointRecord) -> StateMetadata:
+        try:
+            return StateMetadata.from_json(record.metadata)
+        except (msgspec.MsgspecError, LimpetError, RecursionError) as error:
+            raise StateCorrupted(self.state_id, record.seq, f"its metadata cannot be read ({error})") from error
 
     def life(self) -> Iterator[Record]:
         """Every record in order, with the start of an attempt shown before its outcome where it has no record itself,

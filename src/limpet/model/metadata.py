@@ -82,6 +82,9 @@ _KINDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
 _MOST_LEVELS = 100
 """How deep lists and maps may be nested. Whoever reads the JSON has a stack that ends."""
 
+_MOST_ITEMS = 1_000_000
+"""How many there may be in each field. Whoever reads the JSON takes far more memory than it has bytes."""
+
 _RARE = ("settings", "stopped", "replayed", "waiting")
 
 
@@ -96,14 +99,17 @@ def _is_utf8(text: str) -> bool:
 
 
 def _require_plain(value: object, place: str) -> None:
-    flaw = _flaw_of(value, _MOST_LEVELS)
+    flaw = _flaw_of(value, _MOST_LEVELS, [_MOST_ITEMS])
     if flaw is not None:
         where, otherwise = flaw
         raise InvalidMetadata(place + where, otherwise)
 
 
-def _flaw_of(value: object, room: int) -> tuple[str, str] | None:
-    """What is no plain JSON in a value, and where. The place is put together only where there is something."""
+def _flaw_of(value: object, room: int, left: list[int]) -> tuple[str, str] | None:
+    """What is no plain JSON in a value, and where. The place is put together only where there is something.
+
+    There is room for so many levels, and so many items are left for all of them together.
+    """
     if isinstance(value, str):
         return None if _is_utf8(value) else ("", "has a lone surrogate, which JSON does not have")
     if value is None or isinstance(value, bool):
@@ -116,12 +122,15 @@ def _flaw_of(value: object, room: int) -> tuple[str, str] | None:
         return "", f"is of type {type(value).__name__}"
     if not room:
         return "", f"is nested deeper than {_MOST_LEVELS} levels"
+    left[0] -= len(cast("list[object]", value))
+    if left[0] < 0:
+        return "", f"has more than {_MOST_ITEMS:,} items"
     is_map = isinstance(value, Mapping)
     items = cast("Mapping[object, object]", value).items() if is_map else enumerate(cast("list[object]", value))
     for key, item in items:
         if is_map and not isinstance(key, str):
             return "", f"has the key {key!r}, which is not text"
-        flaw = _flaw_of(item, room - 1)
+        flaw = _flaw_of(item, room - 1, left)
         if flaw is not None:
             return f"[{key!r}]{flaw[0]}", flaw[1]
     return None
