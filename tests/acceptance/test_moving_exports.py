@@ -33,6 +33,7 @@ from limpet import (
     ArtifactMissing,
     Encryption,
     ExecutionState,
+    ImportTooLarge,
     Limpet,
     LimpetError,
     MemoryStateBackend,
@@ -339,6 +340,7 @@ def forged(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
         (lambda manifest: manifest["state"].update(more=1), "cannot be read"),
         (lambda manifest: manifest.update(records=2), "has 1 records instead of 2"),
         (lambda manifest: manifest.update(end="no hexad"), "cannot be right"),
+        (lambda manifest: manifest.update(end=""), "cannot be right"),
         (lambda manifest: manifest.update(end="00000000"), "record 1 is damaged"),
         (
             lambda manifest: manifest["files"].update({"../x": {"size": 1, "sha256": "0" * 64}}),
@@ -399,6 +401,25 @@ def test_a_zip_that_swells_is_read_no_further_than_it_says(tiny: Limpet, tmp_pat
     other = zipped(tmp_path / "lzma.zip", files, zipfile.ZIP_LZMA)
     with pytest.raises(NotImported, match="compressed in a way that is not used here"):
         in_memory().import_(other)
+
+
+@pytest.mark.parametrize("max_bytes", [0, -1, True, "10GB", 1.5])
+def test_a_limit_that_is_no_number_of_bytes_is_refused(tiny: Limpet, tmp_path: Path, max_bytes: Any) -> None:
+    path = tiny.export("x", tmp_path / "x.zip")
+    with pytest.raises(UsageError, match="is no number of bytes"):
+        in_memory().import_(path, max_bytes=max_bytes)
+
+
+def test_more_is_imported_where_more_is_allowed(tmp_path: Path) -> None:
+    source, target = in_memory(), in_memory()
+    source.run_sync(writing, "end", state_id="x")
+    path = source.export("x", tmp_path / "x.zip")
+    with pytest.raises(ImportTooLarge, match=r"it has .* kB when it is unpacked") as caught:
+        target.import_(path, max_bytes=100_000)
+    assert (100_000, str(path)) == (caught.value.max_bytes, caught.value.path)
+    assert ([], {}) == (target.list_states(), artifacts_in(target))
+    assert "x" == target.import_(path, max_bytes=1_000_000)
+    require_equal(source, target, ["x"])
 
 
 NAMES = (

@@ -166,7 +166,8 @@ def _require_sound(manifest: Manifest) -> None:
         raise UnsupportedVersion(f"State {state.state_id!r}", state.version, FORMAT_VERSION)
     numbers = state.version > 0 and manifest.records >= 0 and 0 <= state.timeline <= manifest.records
     times = state.created_at.tzinfo is not None and state.updated_at.tzinfo is not None
-    if not numbers or not times or not _LINK.fullmatch(manifest.end or "00000000"):
+    is_link = manifest.end is None or _LINK.fullmatch(manifest.end)
+    if not numbers or not times or not is_link:
         raise Unreadable(f"the numbers or times in {MANIFEST} cannot be right")
     _require_known_names(manifest)
 

@@ -74,7 +74,7 @@ class Limits(msgspec.Struct, frozen=True):
             raise TooLarge(f"{what} has more than {self.parts:,} lists, maps and items")
 
 
-def limits_of(max_bytes: int | None) -> Limits:
+def limits_of(max_bytes: object) -> Limits:
     """The limits where that many bytes are allowed; None: what counts where nobody says it. Raises UsageError."""
     if max_bytes is None:
         return Limits()
