@@ -91,7 +91,10 @@ def _change_cell(chance: Chance, connection: Any) -> None:
 def _other(chance: Chance, value: Any) -> Any:
     match value:
         case str() if value[:1] in ("{", "["):
-            return json_text(chance.changed(msgspec.json.decode(value))).decode("utf-8", "replace")
+            try:
+                return json_text(chance.changed(msgspec.json.decode(value))).decode("utf-8", "replace")
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                return chance.word()
         case str():
             return chance.word()
         case bytes():

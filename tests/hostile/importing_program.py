@@ -31,7 +31,10 @@ from limpet.cli.main import commands
 from limpet.model.moving import Copied
 
 MOST_FAULTS = 5
+MOST_SECONDS = 3.0
+MOST_MEMORY = 200 << 20
 LONGEST_S = 60
+"""After so long the process dies, and says where it was."""
 SEED_STORE = Path(__file__).parents[1] / "acceptance" / "seed_stores" / "finished" / "states"
 KEY = "11" * 32
 
@@ -185,7 +188,9 @@ def run(folder: Path, last_input: Path, seed: str, first: int, count: int) -> Fo
             else:
                 reading = watch.read(f"{seed}/{number}".encode(), lambda _: taken(source, target, uses_commands))
                 found.outcomes[reading.outcome] = found.outcomes.get(reading.outcome, 0) + 1
-                faults = reading.faults() + ([] if reading.outcome.isidentifier() else [reading.outcome])
+                faults = reading.faults(MOST_SECONDS, MOST_MEMORY) + (
+                    [] if reading.outcome.isidentifier() else [reading.outcome]
+                )
                 if canary != _what_is_outside(outside):
                     faults.append("something outside was changed")
                 if faults:
