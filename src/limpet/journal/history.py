@@ -397,15 +397,14 @@ class History:
             metadata = StateMetadata()
         found: list[Checkpoint] = []
         for record in records:
-            metadata = self._metadata_of(record) if record.metadata else metadata
-            found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
+            try:
+                metadata = StateMetadata.from_json(record.metadata) if record.metadata else metadata
+                found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
+            except (msgspec.MsgspecError, LimpetError, RecursionError, OverflowError, OSError, ValueError) as error:
+                # It may come from anybody: its checksum fits, and what is in it need not be what is written here.
+                why = f"its time or its metadata cannot be read ({error})"
+                raise StateCorrupted(self.state_id, record.seq, why) from error
         return found
-
-    def _metadata_of(self, record: CheckpointRecord) -> StateMetadata:
-        try:
-            return StateMetadata.from_json(record.metadata)
-        except (msgspec.MsgspecError, LimpetError, RecursionError) as error:
-            raise StateCorrupted(self.state_id, record.seq, f"its metadata cannot be read ({error})") from error
 
     def life(self) -> Iterator[Record]:
         """Every record in order, with the start of an attempt shown before its outcome where it has no record itself,
