@@ -38,6 +38,7 @@ test: $(DEV) ## Run all tests, and hold the coverage to its floors
 soak: $(DEV) ## Run the large sweeps with fresh seeds, for half an hour or more
 	@$(BIN)/python -m compileall -q src tests examples
 	@ORDER_EXAMPLES=5000 ORDER_KILLS=40 $(BIN)/pytest -n 2 tests/order
+	@FORGED_STATES=50000 $(BIN)/pytest -s tests/hostile/test_forged_states.py
 
 lint: $(DEV) ## Look for mistakes with ruff
 	@$(BIN)/ruff check

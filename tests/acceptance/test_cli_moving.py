@@ -119,6 +119,16 @@ def test_what_cannot_be_imported_is_an_error(tmp_path: Path) -> None:
     assert 2 == typed("export", "kelp", "x.zip", "--store", "sqlite:///runs.db").exit_code
 
 
+def test_an_import_reads_no_more_than_is_allowed(tmp_path: Path) -> None:
+    typed("export", "y", "y.zip", "--store", "sqlite:///runs.db")
+    for size in ("100B", "300kB"):
+        answer = typed("import", "y.zip", "--max-size", size, "--store", "sqlite:///new.db")
+        assert (2, True) == (answer.exit_code, "allow more with `limpet import --max-size 10GB`" in answer.stderr)
+        assert "" == typed("list", "--store", "sqlite:///new.db", "-q").stdout or not (tmp_path / "new.db").exists()
+    assert "is no size" in typed("import", "y.zip", "--max-size", "much", "--store", "sqlite:///new.db").stderr
+    assert 0 == typed("import", "y.zip", "--max-size", "2GB", "--store", "sqlite:///new.db").exit_code
+
+
 def test_an_encrypted_state_needs_the_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     key = new_key()
     with Limpet("sqlite:///sealed.db", encryption=Encryption(key)) as client:

@@ -33,6 +33,7 @@ from limpet import (
     ArtifactMissing,
     Encryption,
     ExecutionState,
+    ImportTooLarge,
     Limpet,
     LimpetError,
     MemoryStateBackend,
@@ -339,6 +340,7 @@ def forged(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
         (lambda manifest: manifest["state"].update(more=1), "cannot be read"),
         (lambda manifest: manifest.update(records=2), "has 1 records instead of 2"),
         (lambda manifest: manifest.update(end="no hexad"), "cannot be right"),
+        (lambda manifest: manifest.update(end=""), "cannot be right"),
         (lambda manifest: manifest.update(end="00000000"), "record 1 is damaged"),
         (
             lambda manifest: manifest["files"].update({"../x": {"size": 1, "sha256": "0" * 64}}),
@@ -396,13 +398,91 @@ def test_a_zip_that_swells_is_read_no_further_than_it_says(tiny: Limpet, tmp_pat
     bomb = zipped(tmp_path / "bomb.zip", files | {"limpet.json": b" " * 70_000_000})
     with pytest.raises(NotImported, match=r"limpet\.json is longer than"):
         in_memory().import_(bomb)
-    # What else is in it is not looked at, and no path in it is ever written.
-    extra = zipped(tmp_path / "extra.zip", files | {"../outside": b"x", "/outside": b"x", "more": b"x"})
-    assert not same_or_refused(tiny, extra)
-    assert {"x", "bomb.zip", "extra.zip"} == set(os.listdir(tmp_path))
     other = zipped(tmp_path / "lzma.zip", files, zipfile.ZIP_LZMA)
     with pytest.raises(NotImported, match="compressed in a way that is not used here"):
         in_memory().import_(other)
+
+
+@pytest.mark.parametrize("max_bytes", [0, -1, True, "10GB", 1.5])
+def test_a_limit_that_is_no_number_of_bytes_is_refused(tiny: Limpet, tmp_path: Path, max_bytes: Any) -> None:
+    path = tiny.export("x", tmp_path / "x.zip")
+    with pytest.raises(UsageError, match="is no number of bytes"):
+        in_memory().import_(path, max_bytes=max_bytes)
+
+
+def test_more_is_imported_where_more_is_allowed(tmp_path: Path) -> None:
+    source, target = in_memory(), in_memory()
+    source.run_sync(writing, "end", state_id="x")
+    path = source.export("x", tmp_path / "x.zip")
+    with pytest.raises(ImportTooLarge, match=r"it has .* kB when it is unpacked") as caught:
+        target.import_(path, max_bytes=100_000)
+    assert (100_000, str(path)) == (caught.value.max_bytes, caught.value.path)
+    assert ([], {}) == (target.list_states(), artifacts_in(target))
+    assert "x" == target.import_(path, max_bytes=1_000_000)
+    require_equal(source, target, ["x"])
+
+
+NAMES = (
+    *("../outside", "/outside", "C:\\outside", "\\\\host\\outside", "more", "", "Limpet.json", "./limpet.json"),
+    *("limpet.json/x", "limpet.json\0x", "artifacts/../x", "artifacts/" + "f" * 63, "artifacts/" + "F" * 64, "a" * 256),
+    *("artifacts/" + "0" * 64 + "/", "journal.jsonl ", "artifacts\\" + "0" * 64),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_zip_with_a_name_that_no_export_has_is_refused(tiny: Limpet, tmp_path: Path, name: str) -> None:
+    path = tiny.export("x", tmp_path / "x.zip")
+    with zipfile.ZipFile(path, "a") as file:
+        info = zipfile.ZipInfo("x")
+        info.filename = info.orig_filename = name
+        file.writestr(info, b"x")
+    target = in_memory()
+    with pytest.raises(NotImported, match="which does not belong into an export"):
+        target.import_(path)
+    assert [] == target.list_states()
+    assert ["x.zip"] == os.listdir(tmp_path)
+
+
+def test_a_zip_with_a_link_or_a_file_twice_is_refused(tiny: Limpet, tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"kelp").hexdigest()
+    path = tiny.export("x", tmp_path / "x.zip")
+    with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
+        file.writestr(f"artifacts/{digest}", b"kelp")
+    with pytest.raises(NotImported, match=f"artifacts/{digest} is in it twice"):
+        in_memory().import_(path)
+    path = tiny.export("x", tmp_path / "y.zip")
+    with zipfile.ZipFile(path, "a") as file:
+        info = zipfile.ZipInfo("artifacts/" + "0" * 64)
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        file.writestr(info, "/etc/passwd")
+    with pytest.raises(NotImported, match="is no file"):
+        in_memory().import_(path)
+
+
+def test_an_export_that_was_packed_again_by_another_program_is_read(tiny: Limpet, tmp_path: Path) -> None:
+    folder = tiny.export("x", tmp_path / "x", as_folder=True)
+    with zipfile.ZipFile(tmp_path / "again.zip", "w") as file:
+        for found in sorted(folder.rglob("*")):
+            file.write(found, found.relative_to(folder))
+    assert not same_or_refused(tiny, tmp_path / "again.zip")
+
+
+def test_a_folder_of_artifacts_that_is_a_link_is_not_followed(tiny: Limpet, tmp_path: Path) -> None:
+    folder = tiny.export("x", tmp_path / "x", as_folder=True)
+    (folder / "artifacts").rename(tmp_path / "elsewhere")
+    (folder / "artifacts").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotImported):
+        in_memory().import_(folder)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.zip")
+    os.mkfifo(tmp_path / "x.json")
+    (tmp_path / "states").mkdir()
+    os.mkfifo(tmp_path / "states" / "x.json")
+    for path in (tmp_path / "x.zip", tmp_path / "x.json", tmp_path):
+        with pytest.raises(NotImported, match="is no file"):
+            in_memory().import_(path)
 
 
 def test_what_is_no_export_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from acceptance.moving_stores import KINDS, stepping
 
 from limpet import Limpet, MemoryStateBackend, StateBackend
-from limpet.engine.portable.form import Unreadable, letters_in
+from limpet.engine.portable.form import letters_in
+from limpet.engine.portable.limits import Unreadable
 from limpet.testing import CrashingBackend
 from limpet.testing.crashing import SimulatedCrash
 
@@ -106,4 +107,4 @@ def test_an_export_carries_the_letters(as_folder: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ['{"name": "", "body": ""}', '{"name": "a"}', "[]", '{"name": "a", "body": "*"}'])
 def test_letters_that_cannot_be_are_refused(line: str) -> None:
     with pytest.raises(Unreadable, match=r"line 2 of letters\.jsonl"):
-        letters_in(f'{{"name": "a", "body": ""}}\n{line}\n'.encode(), "kelp")
+        letters_in([b'{"name": "a", "body": ""}', line.encode()], "kelp")

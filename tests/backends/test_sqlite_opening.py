@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -325,3 +326,55 @@ def test_the_connection_that_reads_can_not_write(path: Path) -> None:
         with pytest.raises(apsw.ReadOnlyError):
             reader.execute("DELETE FROM records")
         reader.close()
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, i, x'00' FROM n"
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (f"DROP TABLE records; CREATE VIEW records (state, seq, body) AS {ENDLESS}", "the view 'records'"),
+        ("DROP TABLE notes; CREATE VIEW notes AS SELECT 1 AS name, zeroblob(900000000) AS body", "the view 'notes'"),
+        ("DROP TABLE spans; CREATE VIRTUAL TABLE spans USING fts5(state, first, last)", "the virtual 'spans'"),
+        ("DROP TABLE tags; CREATE TABLE tags (tag, created_at, state)", "the table 'tags'"),
+        (
+            "ALTER TABLE records ADD COLUMN more TEXT AS (hex(zeroblob(400000000)))",
+            "the computed column more in 'records'",
+        ),
+        ("DROP VIEW headers; CREATE VIEW headers AS SELECT hex(zeroblob(400000000)) AS key", "the view 'headers'"),
+        ("CREATE TRIGGER more AFTER UPDATE ON states BEGIN DELETE FROM records; END", "the trigger 'more'"),
+    ],
+)
+def test_a_file_whose_schema_would_run_more_than_reading_takes_is_refused(path: Path, change: str, what: str) -> None:
+    with SQLiteStateBackend(path):
+        pass
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.pragma("journal_mode", "delete")
+        connection.execute(change)
+    before = path.read_bytes()
+    with pytest.raises(NotAStore, match=f"it has {what} that Limpet did not make"):
+        SQLiteStateBackend(path).list_states()
+    assert before == path.read_bytes()
+
+
+def test_a_file_to_which_its_user_has_added_tables_views_and_indexes_is_opened(path: Path) -> None:
+    with SQLiteStateBackend(path):
+        pass
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("CREATE TABLE mine (x); CREATE VIEW failed AS SELECT * FROM headers WHERE status = 'failed'")
+        connection.execute("CREATE INDEX by_agent ON states (agent)")
+    with SQLiteStateBackend(path) as backend:
+        assert [] == backend.list_states()
+
+
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM identity", "INSERT INTO identity VALUES ('x', 0.0)", "DROP TABLE notes"]
+)
+def test_a_file_that_is_not_as_it_was_made_is_a_damaged_store(path: Path, change: str) -> None:
+    with SQLiteStateBackend(path):
+        pass
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(change)
+    with SQLiteStateBackend(path) as backend, pytest.raises(StoreDamaged):
+        assert (backend.note("x"), backend.store_id) is None

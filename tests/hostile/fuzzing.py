@@ -74,6 +74,10 @@ class Fuzzer:
             *(self._duplicate, self._splice, self._lengthen),
         )
 
+    def reseed(self, seed: str) -> None:
+        """Go on as another seed would."""
+        self._random.seed(seed)
+
     def next(self) -> bytes:
         """The next input."""
         group = self._random.randrange(len(self._samples))
@@ -82,7 +86,7 @@ class Fuzzer:
             return self.changed_bytes(self._samples[group][number])
         tree = self._trees[group][number]
         for _ in range(self._random.randint(1, 3)):
-            tree = self._changed(tree)
+            tree = self.changed(tree)
         try:
             return pack(tree)
         except (TypeError, ValueError):
@@ -129,18 +133,18 @@ class Fuzzer:
         header = self._random.choice(HEADERS)
         return data[:place] + header + data[place + len(header) :]
 
-    def _changed(self, tree: Any) -> Any:
+    def changed(self, tree: Any) -> Any:
         """The tree with a part somewhere in it changed."""
         if self._random.random() < 0.85:
             match tree:
                 case Node():
-                    return Node(tree.tag, self._changed(tree.parts))
+                    return Node(tree.tag, self.changed(tree.parts))
                 case list() if tree:
                     place = self._random.randrange(len(tree))
-                    return [*tree[:place], self._changed(tree[place]), *tree[place + 1 :]]
+                    return [*tree[:place], self.changed(tree[place]), *tree[place + 1 :]]
                 case dict() if tree:
                     key = self._random.choice(list(tree))
-                    return {**tree, key: self._changed(tree[key])}
+                    return {**tree, key: self.changed(tree[key])}
                 case _:
                     pass
         return self._other(tree) if self._random.random() < 0.6 else self._anything()

@@ -26,6 +26,8 @@ import pandas
 import polars
 import tzdata
 
+import limpet
+
 MOST_ADDRESS_SPACE = 2 << 30
 """How much more address space than at the start the process may ask for; beyond that it is refused."""
 MOST_MEMORY = 100 << 20
@@ -36,6 +38,14 @@ LAZY_LIBRARIES = ("numpy", "pandas", "polars")
 """They import parts of themselves when these are first needed."""
 LIBRARY_FOLDERS = tuple(library.__path__[0] for library in (numpy, pandas, polars))
 ZONE_FOLDERS = (*zoneinfo.TZPATH, tzdata.__path__[0])
+OWN_FILES = (limpet.__path__[0], "/proc/sys/kernel/random/boot_id", *filter(None, sys.path))
+"""What Limpet itself reads, also of the packages that are installed."""
+FILE_EVENTS = frozenset(
+    {
+        *("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.utime"),
+        *("os.truncate", "os.chmod", "shutil.rmtree"),
+    }
+)
 HARMLESS = frozenset({"builtins.id", "object.__getattr__", "object.__setattr__", "sys._getframe"})
 
 
@@ -48,12 +58,12 @@ class Reading(msgspec.Struct):
     """By how many bytes the most memory that the process ever had is above what it had at the start."""
     noted: list[str]
 
-    def faults(self) -> list[str]:
+    def faults(self, most_seconds: float = MOST_SECONDS, most_memory: int = MOST_MEMORY) -> list[str]:
         """What must not be, whatever the input was."""
         found = list(self.noted)
-        if self.seconds > MOST_SECONDS:
+        if self.seconds > most_seconds:
             found.append(f"took {self.seconds:.1f} s")
-        if self.growth > MOST_MEMORY:
+        if self.growth > most_memory:
             found.append(f"took {self.growth >> 20} MB")
         return found
 
@@ -61,13 +71,16 @@ class Reading(msgspec.Struct):
 class Watch:
     """The watch over this process. Begins when it is made and cannot be taken off again."""
 
-    def __init__(self, last_input: Path, *, allows_parsing: bool = False) -> None:
+    def __init__(self, last_input: Path, *, allows_parsing: bool = False, folder: Path | None = None) -> None:
         """``last_input`` is a file that holds the input that is being read, for the case that the process dies.
+
+        In ``folder``, which is that of the process, files may be read, made and removed.
 
         The header of an ``.npy`` file is a literal of Python, which numpy has parsed. To parse is not to execute; where
         it is allowed, executing is still noted.
         """
         self._allows_parsing = allows_parsing
+        self._folder = None if folder is None else str(folder)
         faulthandler.enable()
         self._noted: list[str] = []
         self._is_on = False
@@ -76,7 +89,7 @@ class Watch:
         last_input.write_bytes(bytes(LONGEST_INPUT + 4))
         with last_input.open("r+b") as file:
             self._slot = mmap.mmap(file.fileno(), 0)
-        _limit_address_space()
+        limit_address_space()
         self._modules = set(sys.modules)
         self._status = os.open("/proc/self/status", os.O_RDONLY)
         self._least = self._most_memory()
@@ -107,7 +120,9 @@ class Watch:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         is_parsing = self._allows_parsing and event == "compile" and arguments[1] == "<unknown>"
-        if self._is_on and event not in HARMLESS and not is_parsing and not _is_allowed(event, arguments):
+        if not self._is_on or event in HARMLESS or is_parsing or _is_allowed(event, arguments):
+            return
+        if self._folder is None or not _is_inside(event, arguments, self._folder):
             self._noted.append(f"{event} {arguments!r}"[:300])
 
 
@@ -134,6 +149,20 @@ def _is_allowed(event: str, arguments: tuple[Any, ...]) -> bool:
             return False
 
 
+def _is_inside(event: str, arguments: tuple[Any, ...], folder: str) -> bool:
+    """Whether this only reads or changes files of a folder."""
+    if event in ("fcntl.flock", "socket.gethostname", "fcntl.fcntl"):
+        return True
+    if event not in FILE_EVENTS:
+        return False
+    paths = [str(part) for part in arguments[: 2 if event in ("os.rename", "os.link") else 1] if type(part) is not int]
+    is_read = event == "os.listdir" or (event == "open" and arguments[1] in ("r", "rb"))
+    if is_read and str(arguments[0]).startswith(OWN_FILES):
+        return True
+    # Whatever is relative to the folder of the process, or to one that it has open, is inside if it does not lead out.
+    return all(path.startswith(f"{folder}/") or not (path.startswith("/") or ".." in path) for path in paths)
+
+
 @cache
 def _annotations() -> frozenset[bytes]:
     """The annotations in the program's own source, which Python leaves as text and which are evaluated when needed."""
@@ -158,7 +187,8 @@ def _load_the_zone_database() -> None:
         zoneinfo.ZoneInfo("Nowhere/City")
 
 
-def _limit_address_space() -> None:
+def limit_address_space() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + MOST_ADDRESS_SPACE
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
 
+from limpet.cli.amounts import age_of, size_of
 from limpet.cli.copy import bar, quiet_option
 from limpet.cli.options import json_option, open_limpet, store_option
 from limpet.cli.output import dim, duration, say, say_json, say_table, size, tell
@@ -18,52 +17,32 @@ from limpet.client import Limpet
 from limpet.config.retention_table import retention_of
 from limpet.errors import UsageError
 from limpet.model import Cleanup, CleanupRun, DiskUse, Retention, StateStatus
-from limpet.model.amounts import duration_from, size_from
 
 MOST = 20
 """So many states are listed one by one."""
 
-_Amount = TypeVar("_Amount")
-
-
-def _age(_: click.Context, __: click.Parameter, text: str | None) -> timedelta | None:
-    """A time such as 30d."""
-    return None if text is None else _read(duration_from, text)
-
-
-def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
-    """A number of bytes such as 1GB."""
-    return None if text is None else _read(size_from, text)
-
-
-def _read(read: Callable[[str], _Amount], text: str) -> _Amount:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
 
 @click.command("cleanup", short_help="Delete states that are not to be kept any longer.")
 @click.option(
-    "--older-than", "max_age", callback=_age, metavar="TIME", help="Those not changed for longer: 12h, 30d, 8w."
+    "--older-than", "max_age", callback=age_of, metavar="TIME", help="Those not changed for longer: 12h, 30d, 8w."
 )
 @click.option("--max-per-pipeline", type=click.IntRange(min=0), metavar="N", help="All but the newest N of a pipeline.")
 @click.option(
     "--max-size",
     "max_total_size",
-    callback=_size,
+    callback=size_of,
     metavar="SIZE",
     help="The oldest, until all states take no more: 500MB, 1GB.",
 )
 @click.option(
     "--compact-after",
-    callback=_age,
+    callback=age_of,
     metavar="TIME",
     help="Of completed states not changed for longer keep the results, and drop attempts, waits and earlier timelines.",
 )
 @click.option(
     "--prune-after",
-    callback=_age,
+    callback=age_of,
     metavar="TIME",
     help="Of states not changed for longer drop earlier timelines.",
 )

@@ -14,6 +14,7 @@ import click
 
 from limpet.cli.exit_codes import ExitCode
 from limpet.cli.readable import plain
+from limpet.model.amounts import size_text
 
 
 class CommandFailed(Exception):
@@ -65,12 +66,7 @@ def duration(seconds: float) -> str:
 
 def size(count: int) -> str:
     """How many bytes, as short as it can be read."""
-    amount, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if amount < 1000:
-            break
-        amount, unit = amount / 1000, larger
-    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+    return size_text(count)
 
 
 def _color() -> bool | None:

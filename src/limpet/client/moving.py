@@ -88,7 +88,9 @@ class Moving(OpenedStore):
         write_export(original, target, as_folder=as_folder, overwrite=overwrite, on_progress=on_progress)
         return target
 
-    def import_(self, path: str | PathLike[str], *, on_progress: Told | None = None) -> str:
+    def import_(
+        self, path: str | PathLike[str], *, max_bytes: int | None = None, on_progress: Told | None = None
+    ) -> str:
         """Take in the state that ``export`` has written to a file or a folder, and give its id.
 
         It is checked in full before anything is stored, appears whole or not at all, and can be resumed at once. Where
@@ -96,15 +98,21 @@ class Moving(OpenedStore):
 
         A folder ``.state_store`` as the seeds of Limpet wrote it, or one ``states/….json`` of it, is taken in as
         history that is over, to be looked at and compared; of several states the id of the newest is given
-        (``import_all`` gives them all). Raises NotImported, UnsupportedVersion, WrongKey; then nothing was changed.
-        """
-        return self.import_all(path, on_progress=on_progress)[-1]
+        (``import_all`` gives them all).
 
-    def import_all(self, path: str | PathLike[str], *, on_progress: Told | None = None) -> list[str]:
+        The file may come from anybody: nothing in it is run, and no more is read than ``max_bytes`` in all, unpacked
+        (1 GB where it is not given); a part of that for what is held in memory. Raises ImportTooLarge, NotImported,
+        UnsupportedVersion, WrongKey; then nothing was changed.
+        """
+        return self.import_all(path, max_bytes=max_bytes, on_progress=on_progress)[-1]
+
+    def import_all(
+        self, path: str | PathLike[str], *, max_bytes: int | None = None, on_progress: Told | None = None
+    ) -> list[str]:
         """As ``import_``, and give the ids of all states that were in it, the oldest first."""
         from limpet.engine.importing import import_states
 
-        return import_states(Path(path), self.backend, self._stored, on_progress)
+        return import_states(Path(path), self.backend, self._stored, max_bytes, on_progress)
 
     @staticmethod
     def _opened(place: Place, opened: ExitStack, *, create: bool) -> tuple[StateBackend, StoredValues]:

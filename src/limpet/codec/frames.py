@@ -46,7 +46,7 @@ _OWN_SINCE = 3
 """From this version on a frame has a checksum of its own."""
 _OLD_HEAD = 5
 _HEAD = 9
-_MOST_MISSING = 1_000_000
+_MOST_MISSING = 100_000
 """Of more records in a row that are missing, nothing is told one by one."""
 
 _PLAIN = bytes([PLAIN_VERSION])

@@ -9,7 +9,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -20,13 +20,24 @@ from limpet.backends.contract import Append, Claim, StateBackend, StateUpdate
 from limpet.codec import frames
 from limpet.engine.clock import SYSTEM_CLOCK
 from limpet.engine.lease import mark_ended, mark_running, new_holder
-from limpet.engine.reading import Frames, damaged_records, decoded, whole_journal
+from limpet.engine.reading import MOST_MISSING, Frames, damaged_records, decoded, whole_journal
 from limpet.engine.rewriting import rewriting
 from limpet.engine.stand_ins import StandIns, leased, release
 from limpet.errors import ArtifactMissing, LimpetError, PositionTaken, StateCorrupted, UsageError
 from limpet.journal.reachable import named_by
 from limpet.journal.recovery import recovery_of
-from limpet.model import Content, DamagedRecord, DroppedRecord, End, Lease, Letter, Pin, StateHeader, StateMetadata
+from limpet.model import (
+    Content,
+    DamagedRecord,
+    DroppedRecord,
+    End,
+    Lease,
+    Letter,
+    Pin,
+    Record,
+    StateHeader,
+    StateMetadata,
+)
 from limpet.model.defaults import LEASE_TTL_S
 from limpet.model.header import utc
 from limpet.model.origin import Arrival, with_origin, without_origin
@@ -47,11 +58,11 @@ class Original(msgspec.Struct, frozen=True):
 
     def named_by(self, read: Frames, before: tuple[int, bytes] | None = None) -> frozenset[str]:
         """The artifacts that frames name, behind the frame before them. Raises StateCorrupted, WrongKey."""
-        records = list(decoded(self.header, read, self.stored, before))
-        intact = [record for record in records if not isinstance(record, DamagedRecord)]
-        if len(intact) < len(records):
+        damaged: list[int] = []
+        named = frozenset(named_by(_intact(decoded(self.header, read, self.stored, before), damaged)))
+        if damaged:
             require_usable(self.header, self.read(0), self.stored)
-        return frozenset(named_by(intact))
+        return named
 
 
 class Way(StrEnum):
@@ -306,6 +317,15 @@ def _dropped_since(original: Original, standing: StateHeader, backend: StateBack
     return there[first - 1 :] if first and len(there) == len(here) else None
 
 
+def _intact(records: Iterable[Record | DamagedRecord], damaged: list[int]) -> Iterator[Record]:
+    """The records that are not damaged, one by one; the numbers of the others are noted."""
+    for record in records:
+        if isinstance(record, DamagedRecord):
+            damaged.append(record.seq)
+        else:
+            yield record
+
+
 def require_usable(header: StateHeader, read: Frames, stored: StoredValues) -> None:
     """Raises StateCorrupted unless these are all records up to the position of the header, and intact.
 
@@ -324,7 +344,8 @@ def without_gaps(read: Frames, after: int) -> Frames:
     if not read or read[-1][0] - after == len(read):
         return read
     known = dict(read)
-    return [(seq, known.get(seq, b"")) for seq in range(after + 1, read[-1][0] + 1)]
+    last = min(read[-1][0], after + len(read) + MOST_MISSING)
+    return [(seq, known.get(seq, b"")) for seq in range(after + 1, last + 1)]
 
 
 def end_of(read: Frames) -> End | None:

@@ -26,6 +26,9 @@ Frames = Sequence[tuple[int, bytes]]
 CHUNK = 1000
 """How many records a stream reads at once."""
 
+MOST_MISSING = 100_000
+"""Of more records in a row that are missing, no more are told one by one: a forged number can be any."""
+
 _GONE = "it is missing, although the header of the state says that it was written"
 _OTHER = "another record stood here when the header of the state was written"
 
@@ -90,7 +93,7 @@ def _lost_at_end(header: StateHeader, read: Frames) -> Iterator[DamagedRecord]:
     if end is None:
         return
     last = read[-1][0] if read else 0
-    for seq in range(last + 1, end.position + 1):
+    for seq in range(last + 1, min(end.position, last + MOST_MISSING) + 1):
         yield DamagedRecord(header.state_id, seq, _GONE)
     place = len(read) - 1 - (last - end.position)
     if not 0 <= place < len(read) or read[place][0] != end.position:

@@ -110,6 +110,8 @@ class SeedHistory:
         """How many calls have started so far."""
         self._calls: dict[tuple[str, str | None], _Call] = {}
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """By address, the number that a call there was given last."""
         self._completed: set[str] = set()
         """The addresses, as they stand in the snapshot, of which a result is recorded."""
         self._last = {self._key(event): number for number, event in enumerate(events)}
@@ -160,10 +162,13 @@ class SeedHistory:
     def _free(self, address: Address) -> str:
         """The address, with a number where another call has it."""
         *scope, last = address.segments
-        number = last.number
+        first = str(address)
+        # There may be as many as there are events: each is not looked for from the beginning.
+        number = self._numbers.get(first, last.number)
         while str(address) in self._taken:
             number += 1
             address = Address((*scope, Segment(last.name, last.key, number)), address.event_type)
+        self._numbers[first] = number
         return str(address)
 
 

@@ -12,15 +12,19 @@ understood is refused, with the file and the place.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from limpet.artifacts.stored_values import Pending, StoredValues
 from limpet.codec import frames
 from limpet.engine.arriving import Original, end_of
+from limpet.engine.portable.files import opened_file, opened_in, read_text
+from limpet.engine.portable.limits import Limits
+from limpet.engine.portable.reading import refusing
 from limpet.engine.seed_events import NotUnderstood, SeedEvent, SeedHistory
 from limpet.errors import ArtifactMissing, LimpetError, NotImported, UnsupportedVersion
 from limpet.model import (
@@ -89,26 +93,50 @@ def is_seed_store(path: Path) -> bool:
     return (path / "states").is_dir() and not (path / "format").exists()
 
 
-def read_seed_store(path: Path, stored: StoredValues) -> list[Original]:
-    """All states of a folder, the oldest first. Raises NotImported where one of them cannot be understood."""
-    files = sorted(file for file in (path / "states").iterdir() if file.suffix == ".json")
-    if not files:
-        raise NotImported(str(path), "no state is in its folder 'states'")
-    return sorted((read_seed_state(file, stored) for file in files), key=lambda each: each.header.created_at)
+class SeedReading:
+    """Reads states that the seeds wrote, which may come from anybody, up to a limit for all of them together."""
 
+    def __init__(self, stored: StoredValues, limits: Limits) -> None:
+        self._stored = stored
+        self._limits = limits
+        self._read = 0
+        """How many bytes were read so far: all of them are held in memory."""
 
-def read_seed_state(path: Path, stored: StoredValues) -> Original:
-    """One state from its snapshot. Raises NotImported that names the place, or UnsupportedVersion."""
-    try:
-        snapshot = msgspec.json.decode(path.read_bytes(), type=_Snapshot)
-        _require_known_version(path, snapshot.version)
-        return _Import(path, snapshot, stored).original()
-    except (NotImported, UnsupportedVersion):
-        raise
-    except OSError as error:
-        raise NotImported(str(path), f"it cannot be read ({error.strerror or error})") from error
-    except (msgspec.MsgspecError, LimpetError, UnicodeError, RecursionError, OverflowError) as error:
-        raise NotImported(str(path), f"it is no snapshot of a state that is understood ({error})") from error
+    def store(self, path: Path) -> list[Original]:
+        """All states of a folder, the oldest first. Raises NotImported where one of them cannot be understood."""
+        with refusing(path, self._limits):
+            files: list[Path] = []
+            for number, file in enumerate((path / "states").iterdir(), 1):
+                self._limits.require_files(number, "files")
+                files += [file] if file.suffix == ".json" else []
+        if not files:
+            raise NotImported(str(path), "no state is in its folder 'states'")
+        found = [self._state(file, opened_in(file.parent, file.name)) for file in sorted(files)]
+        return sorted(found, key=lambda each: each.header.created_at)
+
+    def state(self, path: Path) -> Original:
+        """One state from its snapshot. Raises NotImported that names the place, or UnsupportedVersion."""
+        return self._state(path, opened_file(path))
+
+    def _state(self, path: Path, opened: AbstractContextManager[BinaryIO]) -> Original:
+        try:
+            with refusing(path, self._limits), opened as file:
+                text = read_text(file, path.name, self._limits.text)
+                self._require_allowed(path, text)
+            snapshot = msgspec.json.decode(text, type=_Snapshot)
+            _require_known_version(path, snapshot.version)
+            return _Import(path, snapshot, self._stored).original()
+        except (NotImported, UnsupportedVersion):
+            raise
+        except OSError as error:
+            raise NotImported(str(path), f"it cannot be read ({error.strerror or error})") from error
+        except (msgspec.MsgspecError, LimpetError, UnicodeError, RecursionError, OverflowError) as error:
+            raise NotImported(str(path), f"it is no snapshot of a state that is understood ({error})") from error
+
+    def _require_allowed(self, path: Path, text: bytes) -> None:
+        self._read += len(text)
+        self._limits.require_held(self._read, "all that is in it")
+        self._limits.require_parts(text, path.name)
 
 
 def _require_known_version(path: Path, version: str) -> None:

@@ -28,6 +28,7 @@ LimpetError
 │  ├─ WrongAnswer          an answer does not fit its question, which stays open
 │  ├─ AlreadyAnswered      a question was answered otherwise, or is not open any more
 │  ├─ NotImported          the file or folder is no exported state that can be read
+│  │  └─ ImportTooLarge    it is larger than was allowed
 │  └─ ConfigurationError   settings in a file, the environment or arguments are not right
 ├─ ReplayError             the journal and the code disagree
 │  ├─ NotRecorded          a rehearsal reached a call that has no recorded outcome
@@ -120,6 +121,7 @@ from limpet.errors.usage import (
     ConfigurationError,
     ConfigurationProblem,
     ContentChanged,
+    ImportTooLarge,
     InvalidAddress,
     InvalidArtifactId,
     InvalidKey,
@@ -175,6 +177,7 @@ __all__ = [
     "EventFailed",
     "EventTimedOut",
     "ExecutionInterrupted",
+    "ImportTooLarge",
     "InvalidAddress",
     "InvalidArtifactId",
     "InvalidKey",

@@ -398,6 +398,24 @@ class NotImported(UsageError):
         )
 
 
+class ImportTooLarge(NotImported):
+    """What is to be imported is larger than is allowed, packed or unpacked. Nothing was imported."""
+
+    def __init__(self, path: str, why: str, max_bytes: int) -> None:
+        LimpetError.__init__(self, path, why, max_bytes)
+        self.path = path
+        self.why = why
+        self.max_bytes = max_bytes
+        """How many bytes were allowed in all."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is not imported, since {self.max_bytes:,} bytes are allowed: {self.why}. Nothing was "
+            "changed. If it comes from somebody you trust, allow more with `limpet import --max-size 10GB`, or "
+            "`import_(…, max_bytes=10 * 10**9)`."
+        )
+
+
 class ConfigurationProblem(NamedTuple):
     """One thing that is not right in a configuration."""
 

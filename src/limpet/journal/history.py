@@ -20,7 +20,7 @@ from typing import cast
 
 import msgspec
 
-from limpet.errors import StateCorrupted
+from limpet.errors import LimpetError, StateCorrupted
 from limpet.journal.address import is_top_level
 from limpet.journal.executions import Executions
 from limpet.journal.lifecycle import event_may_become
@@ -431,8 +431,13 @@ class History:
             metadata = StateMetadata()
         found: list[Checkpoint] = []
         for record in records:
-            metadata = StateMetadata.from_json(record.metadata) if record.metadata else metadata
-            found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
+            try:
+                metadata = StateMetadata.from_json(record.metadata) if record.metadata else metadata
+                found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
+            except (msgspec.MsgspecError, LimpetError, RecursionError, OverflowError, OSError, ValueError) as error:
+                # It may come from anybody: its checksum fits, and what is in it need not be what is written here.
+                why = f"its time or its metadata cannot be read ({error})"
+                raise StateCorrupted(self.state_id, record.seq, why) from error
         return found
 
     def life(self) -> Iterator[Record]:

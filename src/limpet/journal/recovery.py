@@ -85,7 +85,7 @@ def _current_parts(journal: Journal, timeline: int) -> tuple[Part, ...] | None:
     """What the current timeline is made of; None where the record that says so is damaged."""
     if not timeline:
         return (Part(1, len(journal)),) if journal else ()
-    began = journal[timeline - 1] if timeline <= len(journal) else None
+    began = journal[timeline - 1] if 0 < timeline <= len(journal) else None
     if type(began) is not TimelineRecord:
         return None
     own = (Part(timeline + 1, len(journal)),) if len(journal) > timeline else ()

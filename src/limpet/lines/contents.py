@@ -9,8 +9,9 @@
 
 Of versions 3 and 4 ``own`` is not written, since it can be computed: it is the CRC-32 over version and body, begun with
 the CRC-32 of the id of the state that wrote the frame. A frame in which it is another one is written as "any other
-bytes"; so is whatever does not come back exactly from the forms above, which is tried at every writing. Reading takes
-such a line for every frame, as a later version may have a readable form for what an earlier one did not know.
+bytes"; so is whatever does not come back exactly from the forms above, which is tried at every writing, and a record of
+more parts than a line has. Reading takes such a line for every frame, as a later version may have a readable form for
+what an earlier one did not know.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any, Final
 import msgspec
 
 from limpet.lines.damage import LineDamaged, from_base64, to_base64
+from limpet.lines.line import MOST_PARTS
+from limpet.lines.parts import has_more_parts
 from limpet.lines.records import TextOf, body_of_record, record_of_body
 from limpet.lines.values import quick_text, text_of_value
 
@@ -29,6 +32,10 @@ _PLAIN: Final = frozenset({1, 3})
 _SEALED: Final = frozenset({2, 4})
 _WITH_OWN: Final = frozenset({3, 4})
 _FAULTS: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, msgspec.MsgspecError)
+_SURELY_FITS: Final = 1 << 20
+"""Each part takes a byte or more, and every field of a record is a part."""
+_MOST_PARTS: Final = MOST_PARTS - 100
+"""What else is in the line has a few."""
 _crc32 = zlib.crc32
 
 
@@ -42,10 +49,14 @@ def content_of(frame: bytes, owner: str) -> dict[str, Any]:
         try:
             content = _readable(frame, text_of)
             if _rebuilt(content, owner) == frame:
-                return content
+                return content if _fits_a_line(content, frame) else {"bytes": to_base64(frame)}
         except _FAULTS:
             continue
     return {"bytes": to_base64(frame)}
+
+
+def _fits_a_line(content: Mapping[str, Any], frame: bytes) -> bool:
+    return len(frame) <= _SURELY_FITS or not has_more_parts(msgspec.json.encode(content), _MOST_PARTS)
 
 
 def frame_of(content: Mapping[str, Any], owner: str) -> bytes:

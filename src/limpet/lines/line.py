@@ -23,6 +23,10 @@ from typing import Any, Final, cast
 import msgspec
 
 from limpet.lines.damage import LineDamaged
+from limpet.lines.parts import has_more_parts
+
+MOST_PARTS: Final = 3_000_000
+"""How many lists, maps and items a line has at most: they take far more room in memory than in the line."""
 
 _OPENING: Final = b'{"sum":"'
 _SUM_END: Final = len(_OPENING) + 8
@@ -73,6 +77,8 @@ def from_line(line: bytes, owner: str) -> Line:
     checksum = _crc32(rest, _crc32(owner.encode()))
     if line[:_START] != b'%b%08x",' % (_OPENING, checksum):
         raise LineDamaged("its sum does not fit its bytes and its owner")
+    if len(line) > MOST_PARTS and has_more_parts(line, MOST_PARTS):
+        raise LineDamaged("it has more lists, maps and items than are written here")
     try:
         return _read(b"{" + rest, checksum)
     except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError) as error:

@@ -48,6 +48,16 @@ def size_from(text: str) -> int:
     return int(found[1]) * unit if found[1].isdigit() else round(float(found[1]) * unit)
 
 
+def size_text(count: int) -> str:
+    """How many bytes, as short as it can be read; ``size_from`` reads it."""
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
 def duration_text(length: timedelta) -> str:
     """A time as ``duration_from`` reads it, in the largest unit up to days of which it is a whole number."""
     for unit in ("d", "h", "min"):

@@ -12,3 +12,6 @@ LEASE_TTL_S: Final = 30.0
 
 THREADS: Final = 64
 """So many plain functions of a store run at once, at each level of nesting."""
+
+IMPORT_MAX_BYTES: Final = 10**9
+"""More bytes than this, unpacked, are not imported unless whoever imports allows them."""

@@ -81,6 +81,12 @@ _KINDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
 )
 """Of each field but one: what it may be, and what is said of anything else."""
 
+_MOST_LEVELS = 100
+"""How deep lists and maps may be nested. Whoever reads the JSON has a stack that ends."""
+
+_MOST_ITEMS = 1_000_000
+"""How many there may be in each field. Whoever reads the JSON takes far more memory than it has bytes."""
+
 _RARE = ("settings", "stopped", "replayed", "waiting", "origin")
 
 
@@ -95,24 +101,38 @@ def _is_utf8(text: str) -> bool:
 
 
 def _require_plain(value: object, place: str) -> None:
+    flaw = _flaw_of(value, _MOST_LEVELS, [_MOST_ITEMS])
+    if flaw is not None:
+        where, otherwise = flaw
+        raise InvalidMetadata(place + where, otherwise)
+
+
+def _flaw_of(value: object, room: int, left: list[int]) -> tuple[str, str] | None:
+    """What is no plain JSON in a value, and where. The place is put together only where there is something.
+
+    There is room for so many levels, and so many items are left for all of them together.
+    """
     if isinstance(value, str):
-        if not _is_utf8(value):
-            raise InvalidMetadata(place, "has a lone surrogate, which JSON does not have")
-    elif value is None or isinstance(value, bool):
-        return
-    elif isinstance(value, int):
-        if not -(2**63) <= value < 2**64:
-            raise InvalidMetadata(place, "is a number too large for JSON")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidMetadata(place, f"is {value}, which JSON does not have")
-    elif isinstance(value, Mapping):
-        for key, item in cast("Mapping[object, object]", value).items():
-            if not isinstance(key, str):
-                raise InvalidMetadata(place, f"has the key {key!r}, which is not text")
-            _require_plain(item, f"{place}[{key!r}]")
-    elif isinstance(value, (list, tuple)):
-        for number, item in enumerate(cast("list[object]", value)):
-            _require_plain(item, f"{place}[{number}]")
-    else:
-        raise InvalidMetadata(place, f"is of type {type(value).__name__}")
+        return None if _is_utf8(value) else ("", "has a lone surrogate, which JSON does not have")
+    if value is None or isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return None if -(2**63) <= value < 2**64 else ("", "is a number too large for JSON")
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ("", f"is {value}, which JSON does not have")
+    if not isinstance(value, (Mapping, list, tuple)):
+        return "", f"is of type {type(value).__name__}"
+    if not room:
+        return "", f"is nested deeper than {_MOST_LEVELS} levels"
+    left[0] -= len(cast("list[object]", value))
+    if left[0] < 0:
+        return "", f"has more than {_MOST_ITEMS:,} items"
+    is_map = isinstance(value, Mapping)
+    items = cast("Mapping[object, object]", value).items() if is_map else enumerate(cast("list[object]", value))
+    for key, item in items:
+        if is_map and not isinstance(key, str):
+            return "", f"has the key {key!r}, which is not text"
+        flaw = _flaw_of(item, room - 1, left)
+        if flaw is not None:
+            return f"[{key!r}]{flaw[0]}", flaw[1]
+    return None

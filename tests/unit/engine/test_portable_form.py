@@ -11,7 +11,6 @@ import pytest
 from limpet.engine.portable.form import (
     Manifest,
     Portable,
-    Unreadable,
     from_json,
     header_of,
     manifest_of,
@@ -19,6 +18,7 @@ from limpet.engine.portable.form import (
     owner_of,
     to_json,
 )
+from limpet.engine.portable.limits import Unreadable
 from limpet.errors import UnsupportedVersion
 from limpet.model import Base, End, Holder, StateHeader, StateMetadata, StateStatus
 

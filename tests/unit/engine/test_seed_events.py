@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -118,3 +119,10 @@ def test_what_is_not_understood_is_named_by_its_place(wrong: SeedEvent, why: str
     with pytest.raises(NotUnderstood, match=why) as caught:
         records(event("a::tool_call", "0"), wrong)
     assert 1 == caught.value.number
+
+
+def test_many_calls_in_one_place_take_time_that_grows_with_them_alone() -> None:
+    began = time.process_time()
+    made = records(*(event("a::tool_call", str(number)) for number in range(20_000)))
+    assert "a#20000::tool_call" == made[-1].address
+    assert time.process_time() - began < 10.0

@@ -343,3 +343,10 @@ def test_a_history_read_anew_is_the_same(steps: list[tuple[str, ExecutionStatus]
     assert history.records == [
         record for record in history.life() if record.seq <= history.position and record in history.records
     ]
+
+
+@pytest.mark.parametrize(("at", "metadata"), [(1e300, ""), (float("nan"), ""), (1.0, "no JSON"), (1.0, "[" * 5000)])
+def test_a_checkpoint_that_nobody_wrote_so_is_damaged(at: float, metadata: str) -> None:
+    history = History("kelp-42", [CheckpointRecord(1, StateStatus.RUNNING, at, metadata)])
+    with pytest.raises(StateCorrupted, match="its time or its metadata cannot be read"):
+        history.checkpoints()

@@ -95,3 +95,9 @@ def test_a_recovered_journal_is_read_on_its_new_timeline_without_what_is_damaged
     kept = [seq for part in found.new.parts for seq in range(part.first, part.last + 1)]
     assert kept == [record.seq for record in history.records]
     assert history.next_order > max(record.seq for record in records), "a start is never counted twice"
+
+
+@pytest.mark.parametrize("timeline", [-1, -5, -(2**63), 2**62])
+def test_a_timeline_that_no_record_can_have_begun_is_taken_for_damaged(timeline: int) -> None:
+    recovery = recovery_of(journal(3), timeline)
+    assert recovery is not None

@@ -406,3 +406,20 @@ def test_content_that_is_nested_without_end_is_damaged(levels: int) -> None:
 def test_a_large_frame_stays_readable_and_exact() -> None:
     text = "kelp ä $" * 20_000
     assert text == assert_exact(frame_of_value(encode(text)))["record"]["event"]["result"]
+
+
+def test_a_record_of_a_great_many_parts_is_written_so_that_its_line_has_few() -> None:
+    many = frame_of_value(encode([[]] * 2_000_000))
+    content = content_of(many, OWNER)
+    assert {"bytes"} == content.keys()
+    line, _ = to_line({"seq": 1, **content}, OWNER, 0)
+    assert many == frame_of(content, OWNER)
+    assert content == {key: part for key, part in from_line(line, OWNER).content.items() if key != "seq"}
+    fewer = frame_of_value(encode([[]] * 600_000))
+    assert "record" in content_of(fewer, OWNER)
+
+
+def test_a_line_of_more_parts_than_are_written_is_damaged() -> None:
+    line, _ = to_line({"x": [[]] * 2_000_000}, OWNER, 0)
+    with pytest.raises(LineDamaged, match="it has more lists, maps and items"):
+        from_line(line, OWNER)

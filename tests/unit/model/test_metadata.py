@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -162,3 +163,28 @@ def test_any_plain_data_comes_back_as_it_was(data: dict[str, Any]) -> None:
 def test_what_could_not_be_written_is_refused_when_it_is_given(fields: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidMetadata, match=place):
         StateMetadata(**fields)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_metadata_is_nested_no_deeper_than_readers_of_json_can_follow() -> None:
+    assert nested(98) == StateMetadata(custom_data={"x": nested(98)}).custom_data["x"]
+    for levels in (100, 101, 5000):
+        with pytest.raises(InvalidMetadata, match="is nested deeper than 100 levels"):
+            StateMetadata(custom_data={"x": nested(levels)})
+
+
+def test_metadata_has_no_more_items_than_fit_into_memory() -> None:
+    with pytest.raises(InvalidMetadata, match="has more than 1,000,000 items"):
+        StateMetadata(custom_data={"x": [None] * 1_000_000})
+
+
+def test_looking_through_metadata_takes_no_longer_under_a_long_key() -> None:
+    began = time.process_time()
+    StateMetadata(custom_data={"k" * 1_000_000: [1] * 100_000})
+    assert time.process_time() - began < 2.0

@@ -20,7 +20,7 @@ import msgspec
 from limpet.backends.sqlite.driver import Connection, connect
 from limpet.backends.sqlite.faults import translated, translated_os
 from limpet.backends.sqlite.file_identity import Identity, identity_of
-from limpet.backends.sqlite.queries import MIGRATIONS, QUERIES, SCHEMA
+from limpet.backends.sqlite.queries import MIGRATIONS, QUERIES, SCHEMA, VIEW
 from limpet.errors import NotAStore, StoreNotWritable, UnsupportedVersion, UsageError
 from limpet.processes import keep_for_good, new_lock
 
@@ -191,6 +191,7 @@ def _bring_up_to_date(connection: Connection, location: Location) -> None:
     # Reading opens the log, so that this connection, which closes last, is also the one that clears it away.
     if connection.pragma("user_version") < SCHEMA_VERSION:
         _migrate(connection)
+        _require_store(connection, location)
 
 
 def _create_schema(connection: Connection) -> None:
@@ -219,6 +220,19 @@ def _require_store(connection: Connection, location: Location) -> None:
     version = connection.pragma("user_version")
     if version > SCHEMA_VERSION:
         raise UnsupportedVersion(f"The store {location.name}", version, SCHEMA_VERSION)
+    if connection.pragma("page_count"):
+        _require_own_schema(connection, location, is_newest=version == SCHEMA_VERSION)
+
+
+def _require_own_schema(connection: Connection, location: Location, *, is_newest: bool) -> None:
+    """Raises NotAStore for a schema that runs more than reading the tables takes: the file may come from anybody.
+
+    A view in the place of a table can have rows without end, and a computed column any size. Tables, views and indexes
+    of other names are never used here, and may be there.
+    """
+    cursor = connection.cursor()
+    for kind, name in cursor.execute(QUERIES["find_odd_schema"], (VIEW if is_newest else None,)).fetchall():
+        raise NotAStore(location.name, f"it has {kind} {name[:100]!r} that Limpet did not make")
 
 
 def _use_wal(connection: Connection, location: Location) -> None:

@@ -31,7 +31,7 @@ from limpet.backends.sqlite.faults import translated
 from limpet.backends.sqlite.file_identity import identity_of
 from limpet.backends.sqlite.open_files import CONFIRM_EVERY_S, LOOK_EVERY_S, OpenFiles
 from limpet.backends.sqlite.queries import QUERIES
-from limpet.errors import StoreReplaced, UsageError
+from limpet.errors import StoreDamaged, StoreReplaced, UsageError
 from limpet.model import DiskUse
 
 _databases: WeakSet[Database] = WeakSet()
@@ -204,6 +204,8 @@ class Database:
                 return [], why
             system_errno = 0 if self._reader is None else self._reader.system_errno
             raise translated(error, self.name, self._location.path, system_errno) from error
+        except UnicodeDecodeError as error:
+            raise StoreDamaged(self.name, f"a text in it is none ({error})") from error
         return rows, self._files.look()
 
     def disk_use(self) -> DiskUse:

@@ -29,7 +29,8 @@ def translated(error: apsw.Error, store: str, path: str, system_errno: int = 0) 
             return StoreNotWritable(store, door) if door else BackendUnavailable(store, why)
         case apsw.NotADBError():
             return NotAStore(store, "it is not an SQLite database")
-        case apsw.CorruptError() | apsw.FormatError():
+        case apsw.CorruptError() | apsw.FormatError() | apsw.SQLError():
+            # All statements are ours: one that is not understood means that a table is not what it should be.
             return StoreDamaged(store, why)
         case apsw.BusyError() | apsw.LockedError():
             return BackendUnavailable(store, f"another process has been writing to it for too long ({why})")

@@ -31,6 +31,9 @@ def _migrations() -> dict[int, str]:
 SCHEMA = _text("schema.sql")
 """The statements that make an empty file a store."""
 
+VIEW = SCHEMA[SCHEMA.index("CREATE VIEW") : SCHEMA.index(";", SCHEMA.index("CREATE VIEW"))]
+"""The statement that made the view, as SQLite keeps it. Those who bring older files here end with the same one."""
+
 MIGRATIONS = _migrations()
 """The statements that lead to a version from the one before it, by that version."""
 

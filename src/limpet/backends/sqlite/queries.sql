@@ -16,6 +16,22 @@ ROLLBACK;
 -- 0 in a file that is no store yet.
 SELECT count(*) FROM sqlite_schema;
 
+-- name: find_odd_schema
+-- What kind of thing, and its name: views in the place of tables, tables with computed columns, virtual tables, triggers,
+-- and a view of headers other than the one that is given (NULL: whatever it is).
+SELECT 'the ' || type, name FROM pragma_table_list
+WHERE schema = 'main' AND (type <> 'table' OR NOT strict) AND name IN (
+    'states', 'tags', 'records', 'spans', 'letters', 'notes', 'identity', 'artifacts', 'artifact_bodies', 'pins', 'stores'
+)
+UNION ALL
+SELECT 'the computed column ' || columns.name || ' in', tables.name
+FROM pragma_table_list AS tables, pragma_table_xinfo(tables.name) AS columns
+WHERE tables.schema = 'main' AND tables.type = 'table' AND columns.hidden <> 0
+UNION ALL
+SELECT 'the ' || type, name FROM sqlite_schema
+WHERE type = 'trigger' OR (name = 'headers' AND (type <> 'view' OR sql <> ?1))
+LIMIT 1;
+
 -- name: append_record
 -- Inserts a record if the state still has the writer's fence. The caller compares the count of changes with the count of
 -- rows. It must not look into `records`: SQLite would then collect the selection in a temporary table for every row.

@@ -9,10 +9,11 @@ import msgspec
 
 from limpet.backends.contract import Claim, StateUpdate
 from limpet.backends.sqlite.driver import Value
+from limpet.errors import LimpetError
 from limpet.model import Base, End, Holder, StateHeader, StateMetadata, StateStatus
 from limpet.model.header import utc
 
-_UNREADABLE = (ValueError, OverflowError, OSError, TypeError, msgspec.MsgspecError)
+_UNREADABLE = (ValueError, OverflowError, OSError, TypeError, RecursionError, LimpetError, msgspec.MsgspecError)
 
 
 class Columns(msgspec.Struct, frozen=True, array_like=True):
@@ -105,7 +106,7 @@ def _holder(text: str) -> Holder | None:
     """Whose lease it is. One that cannot be read is free: whoever had it is fenced by the next one."""
     try:
         return msgspec.json.decode(text, type=Holder)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 
@@ -119,7 +120,7 @@ def wish_for(holder: str) -> str | None:
     """The wish that was left for a holder. For one that cannot be read there is none."""
     try:
         return msgspec.json.decode(holder, type=_Beside).wish
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -24,7 +24,7 @@ from limpet.backends.sqlite.measuring import measured
 from limpet.backends.sqlite.queries import QUERIES
 from limpet.backends.sqlite.rows import Standing, holder_to_json, row_of_claim, standing_from_row, wish_for
 from limpet.backends.sqlite.spans import Shared, delete_journal, insert_spans, read_journal, shared_up_to
-from limpet.errors import BackendError, LeaseHeld, LeaseLost, UsageError
+from limpet.errors import BackendError, LeaseHeld, LeaseLost, StoreDamaged, UsageError
 from limpet.model import (
     Base,
     DiskUse,
@@ -77,7 +77,10 @@ class SQLiteStateBackend(StateBackend):
     @property
     def store_id(self) -> str:
         if not self._store_id:
-            ((self._store_id,),) = self._database.fetch("find_store_id", ())
+            rows = self._database.fetch("find_store_id", ())
+            if len(rows) != 1:
+                raise StoreDamaged(self.name, f"it has {len(rows)} ids instead of one")
+            ((self._store_id,),) = rows
         return self._store_id
 
     def acquire(self, claims: Sequence[Claim]) -> list[Grant | None]:

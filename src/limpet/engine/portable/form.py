@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from limpet.engine.portable.limits import Limits, Unreadable
 from limpet.errors import LimpetError, UnsupportedVersion
 from limpet.model import (
     FORMAT_VERSION,
@@ -91,10 +92,6 @@ class _Opening(msgspec.Struct):
     version: int = 0
 
 
-class Unreadable(ValueError):
-    """It is no exported state, or a damaged one; the text says why."""
-
-
 def name_of_artifact(artifact_id: str) -> str:
     return f"artifacts/{artifact_id.removeprefix('sha256:')}"
 
@@ -144,6 +141,21 @@ def from_json(text: bytes) -> Manifest:
     return manifest
 
 
+def require_allowed(manifest: Manifest, limits: Limits) -> None:
+    """Raises TooLarge for a tree that says that it has more than is read. It is never read beyond what it says."""
+    files = manifest.files
+    limits.require_files(len(files), "files")
+    limits.require_total(sum(file.size for file in files.values()))
+    for name in (JOURNAL, LETTERS):
+        if name in files:
+            limits.require_held(files[name].size, name)
+
+
+def is_name_in_tree(name: str) -> bool:
+    """Whether a file of an export can have this name: no other one ever becomes part of a path."""
+    return name in (MANIFEST, JOURNAL, LETTERS) or _ARTIFACT.fullmatch(name) is not None
+
+
 def _require_sound(manifest: Manifest) -> None:
     """Raises Unreadable unless everything is as ``manifest_of`` says it; nothing else is relied upon later."""
     if manifest.sha256 != _sum_of(manifest):
@@ -154,7 +166,8 @@ def _require_sound(manifest: Manifest) -> None:
         raise UnsupportedVersion(f"State {state.state_id!r}", state.version, FORMAT_VERSION)
     numbers = state.version > 0 and manifest.records >= 0 and 0 <= state.timeline <= manifest.records
     times = state.created_at.tzinfo is not None and state.updated_at.tzinfo is not None
-    if not numbers or not times or not _LINK.fullmatch(manifest.end or "00000000"):
+    is_link = manifest.end is None or _LINK.fullmatch(manifest.end)
+    if not numbers or not times or not is_link:
         raise Unreadable(f"the numbers or times in {MANIFEST} cannot be right")
     _require_known_names(manifest)
 
@@ -170,7 +183,7 @@ def _require_known_names(manifest: Manifest) -> None:
         found = _ARTIFACT.fullmatch(name)
         is_known = name == JOURNAL or (name == LETTERS and manifest.version == VERSION)
         if not is_known and (found is None or found[1] != file.sha256):
-            raise Unreadable(f"{MANIFEST} names {name!r}, which does not belong into it")
+            raise Unreadable(f"{MANIFEST} names {name[:100]!r}, which does not belong into it")
         if not 0 <= file.size < _MANY:
             raise Unreadable(f"{MANIFEST} says that {name} has {file.size} bytes")
     if JOURNAL not in manifest.files:
@@ -188,13 +201,13 @@ def lines_of_letters(letters: Sequence[Letter]) -> bytes:
     return b"".join(msgspec.json.encode(_LetterLine(letter.name, letter.body)) + b"\n" for letter in letters)
 
 
-def letters_in(text: bytes, state_id: str) -> list[Letter]:
-    """The letters of such a file, numbered anew. Raises Unreadable."""
+def letters_in(lines: Iterable[bytes], state_id: str) -> list[Letter]:
+    """The letters on the lines of such a file, numbered anew. Raises Unreadable."""
     letters: list[Letter] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         try:
             letter = msgspec.json.decode(line, type=_LetterLine)
-        except (msgspec.MsgspecError, UnicodeError) as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise Unreadable(f"line {number} of {LETTERS} cannot be read ({error})") from error
         if not is_letter_name(letter.name):
             raise Unreadable(f"line {number} of {LETTERS} has a name that no letter can have")

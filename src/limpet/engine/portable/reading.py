@@ -1,88 +1,98 @@
 """Reading an exported state back, with every checksum checked. ``form.py`` has the format.
 
-What is read may come from anybody: nothing is unpacked to a path, nothing is read beyond what the manifest says, and
-nothing of it is run. Any damage ends in NotImported.
+What is read may come from anybody: nothing is unpacked to a path, nothing is read beyond what the manifest says and
+what ``limits.py`` allows, and nothing of it is run. Any damage ends in NotImported. Artifacts are read in pieces; the
+records and the inbox of the state are held in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 import struct
-import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
+from zipfile import BadZipFile, ZipFile
 
 from limpet.artifacts.stored_values import StoredValues
 from limpet.engine.arriving import Original, require_usable
+from limpet.engine.portable.files import opened_in
 from limpet.engine.portable.form import (
     JOURNAL,
     LETTERS,
     MANIFEST,
     Manifest,
-    Unreadable,
     from_json,
     header_of,
     letters_in,
     name_of_artifact,
     owner_of,
+    require_allowed,
 )
+from limpet.engine.portable.limits import Limits, TooLarge, Unreadable
+from limpet.engine.portable.zipped import opened_member, opened_zip
 from limpet.engine.progress import Told
-from limpet.errors import ArtifactMissing, NotImported, StateCorrupted
+from limpet.errors import ArtifactMissing, ImportTooLarge, NotImported, StateCorrupted
 from limpet.lines import LineDamaged, frame_of, from_line
 from limpet.model import Content, Letter, StateHeader
+from limpet.model.amounts import size_text
 from limpet.model.artifacts import CHUNK
 
-_LARGEST_MANIFEST = 1 << 26
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _FAULTS = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, RuntimeError, NotImplementedError),
+    *(BadZipFile, zlib.error, struct.error, OSError, EOFError, RuntimeError, NotImplementedError),
     *(ValueError, LookupError, OverflowError),
 )
 """What the zipfile module raises for a damaged file."""
 
 
 @contextmanager
-def opened_export(path: Path, stored: StoredValues, on_progress: Told | None = None) -> Generator[Original]:
+def opened_export(
+    path: Path, stored: StoredValues, limits: Limits, on_progress: Told | None = None
+) -> Generator[Original]:
     """An exported state, checked in full, ready to be brought to a store. Raises NotImported, UnsupportedVersion."""
     with ExitStack() as kept_open:
-        with _refusing(path):
-            tree = kept_open.enter_context(_tree(path))
-            original = _checked(path, tree, stored, on_progress)
+        with refusing(path, limits):
+            tree = kept_open.enter_context(_tree(path, limits))
+            original = _checked(path, tree, stored, limits, on_progress)
         yield original
 
 
 @contextmanager
-def _refusing(path: Path) -> Generator[None]:
+def refusing(path: Path, limits: Limits) -> Generator[None]:
+    """Raises NotImported for what cannot be read."""
     try:
         yield
+    except TooLarge as error:
+        raise ImportTooLarge(str(path), str(error), limits.total) from error
     except Unreadable as error:
         raise NotImported(str(path), str(error)) from error
     except StateCorrupted as error:
         raise NotImported(str(path), f"record {error.seq} is damaged: {error.why}") from error
 
 
-def _checked(path: Path, tree: _Tree, stored: StoredValues, on_progress: Told | None) -> Original:
-    manifest = from_json(b"".join(tree.chunks(MANIFEST, _LARGEST_MANIFEST)))
+def _checked(path: Path, tree: _Tree, stored: StoredValues, limits: Limits, on_progress: Told | None) -> Original:
+    text = b"".join(tree.chunks(MANIFEST, limits.text, too_long=TooLarge))
+    limits.require_parts(text, MANIFEST)
+    manifest = from_json(text)
+    require_allowed(manifest, limits)
     for number, name in enumerate(manifest.files, 1):
         _require_as_written(tree, manifest, name)
         if on_progress is not None:
             on_progress(number, len(manifest.files), name)
     header = header_of(manifest)
-    read = list(_frames(tree, manifest, header))
+    read = list(_frames(tree, manifest, header, limits))
     require_usable(header, read, stored)
     letters: list[Letter] = []
     if LETTERS in manifest.files:
-        letters = letters_in(b"".join(tree.chunks(LETTERS, manifest.files[LETTERS].size)), header.state_id)
-    return Original(header, lambda after: read[after:], _contents(path, tree, manifest), stored, lambda: letters)
+        letters = letters_in(_lines(tree, manifest, LETTERS, limits), header.state_id)
+    contents = _contents(path, tree, manifest, limits)
+    return Original(header, lambda after: read[after:], contents, stored, lambda: letters)
 
 
-def _contents(path: Path, tree: _Tree, manifest: Manifest) -> Callable[[str], Content]:
+def _contents(path: Path, tree: _Tree, manifest: Manifest, limits: Limits) -> Callable[[str], Content]:
     def content(artifact_id: str) -> Content:
         name = name_of_artifact(artifact_id)
         file = manifest.files.get(name)
@@ -90,7 +100,7 @@ def _contents(path: Path, tree: _Tree, manifest: Manifest) -> Callable[[str], Co
             raise ArtifactMissing(str(path), artifact_id)
 
         def chunks() -> Iterator[bytes]:
-            with _refusing(path):
+            with refusing(path, limits):
                 yield from tree.chunks(name, file.size)
 
         return Content(file.size, chunks, f"{name} in {path}")
@@ -110,10 +120,12 @@ def _require_as_written(tree: _Tree, manifest: Manifest, name: str) -> None:
         raise Unreadable(f"{name} was changed or damaged: its SHA-256 is another one")
 
 
-def _frames(tree: _Tree, manifest: Manifest, header: StateHeader) -> Iterator[tuple[int, bytes]]:
+def _frames(tree: _Tree, manifest: Manifest, header: StateHeader, limits: Limits) -> Iterator[tuple[int, bytes]]:
     after = 0
     seq = 0
-    for seq, line in enumerate(_lines(tree.chunks(JOURNAL, manifest.files[JOURNAL].size)), 1):
+    for seq, line in enumerate(_lines(tree, manifest, JOURNAL, limits), 1):
+        if seq > manifest.records:
+            raise Unreadable(f"{JOURNAL} has more than {manifest.records} records")
         owner = owner_of(header, seq)
         try:
             said = from_line(line, owner)
@@ -128,15 +140,28 @@ def _frames(tree: _Tree, manifest: Manifest, header: StateHeader) -> Iterator[tu
         raise Unreadable(f"{JOURNAL} has {seq} records instead of {manifest.records}")
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _lines(tree: _Tree, manifest: Manifest, name: str, limits: Limits) -> Iterator[bytes]:
+    """The lines of a file, none of which is longer, or would take more room, than one text may."""
+    for number, line in enumerate(_split(tree.chunks(name, manifest.files[name].size), name, limits), 1):
+        limits.require_parts(line, f"line {number} of {name}")
+        if name == LETTERS:
+            limits.require_files(number, "letters")
+        yield line
+
+
+def _split(chunks: Iterator[bytes], name: str, limits: Limits) -> Iterator[bytes]:
     begun: list[bytes] = []
+    size = 0
     for chunk in chunks:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             yield b"".join((*begun, end, b"\n"))
-            begun = []
+            begun, size = [], 0
         if rest:
             begun.append(rest)
+            size += len(rest)
+        if size > limits.text:
+            raise TooLarge(f"a line of {name} is longer than {size_text(limits.text)}")
     if begun:
         yield b"".join(begun)
 
@@ -145,12 +170,11 @@ class _Tree(ABC):
     """The tree of an export, to look files up in by their names."""
 
     @abstractmethod
-    @contextmanager
-    def _opened(self, name: str) -> Generator[BinaryIO]:
-        """One file of the tree."""
+    def _opened(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """One file of the tree. Raises KeyError, FileNotFoundError or Unreadable, or one of the faults."""
 
-    def chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """The content of a file in pieces. Raises Unreadable where it is missing, damaged, or longer than allowed."""
+    def chunks(self, name: str, most: int, *, too_long: type[Unreadable] = Unreadable) -> Iterator[bytes]:
+        """The content of a file in pieces. Raises Unreadable where it is missing, damaged, or longer than that."""
         try:
             with self._opened(name) as file:
                 size = 0
@@ -158,9 +182,9 @@ class _Tree(ABC):
                 while chunk := file.read(min(CHUNK, most + 1 - size)):
                     size += len(chunk)
                     if size > most:
-                        raise Unreadable(f"{name} is longer than the {most} bytes that it may have")
+                        raise too_long(f"{name} is longer than the {most} bytes that it may have")
                     yield chunk
-        except KeyError:
+        except (KeyError, FileNotFoundError):
             raise Unreadable(f"{name} is missing in it") from None
         except Unreadable:
             raise
@@ -169,47 +193,35 @@ class _Tree(ABC):
 
 
 class _ZipTree(_Tree):
-    def __init__(self, file: zipfile.ZipFile) -> None:
+    def __init__(self, file: ZipFile) -> None:
         self._file = file
 
-    @contextmanager
-    def _opened(self, name: str) -> Generator[BinaryIO]:
-        info = self._file.getinfo(name)
-        if info.compress_type not in _METHODS:
-            raise Unreadable(f"{name} is compressed in a way that is not used here")
-        with self._file.open(info) as file:
-            yield cast(BinaryIO, file)
+    def _opened(self, name: str) -> AbstractContextManager[BinaryIO]:
+        return opened_member(self._file, name)
 
 
 class _FolderTree(_Tree):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @contextmanager
-    def _opened(self, name: str) -> Generator[BinaryIO]:
-        try:
-            # A link could lead anywhere, and a pipe would never end.
-            handle = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            raise KeyError(name) from None
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise Unreadable(f"{name} is no file")
-            yield file
+    def _opened(self, name: str) -> AbstractContextManager[BinaryIO]:
+        return opened_in(self._folder, name)
 
 
 @contextmanager
-def _tree(path: Path) -> Generator[_Tree]:
+def _tree(path: Path, limits: Limits) -> Generator[_Tree]:
     if path.is_dir():
         if (path / "format").exists():
             raise Unreadable(f"it is a store of states, which `limpet copy file://{path} …` copies")
         yield _FolderTree(path)
         return
-    try:
-        file = zipfile.ZipFile(path)
-    except FileNotFoundError:
-        raise Unreadable("it is not there") from None
-    except _FAULTS as error:
-        raise Unreadable(f"it is no zip file, or a damaged one ({error})") from error
-    with file:
+    with ExitStack() as kept_open:
+        try:
+            file = kept_open.enter_context(opened_zip(path, limits))
+        except FileNotFoundError:
+            raise Unreadable("it is not there") from None
+        except Unreadable:
+            raise
+        except _FAULTS as error:
+            raise Unreadable(f"it is no zip file, or a damaged one ({error})") from error
         yield _ZipTree(file)

@@ -75,7 +75,7 @@ def said(content: Mapping[str, Any], key: str, kind: type[_Said]) -> _Said:
     """What stands under a key, typed. Raises LineDamaged."""
     try:
         return msgspec.convert(content.get(key), kind)
-    except (msgspec.ValidationError, LimpetError) as error:
+    except (msgspec.ValidationError, LimpetError, RecursionError) as error:
         raise LineDamaged(f"its {key} cannot be read ({error})") from error
 
 

@@ -55,6 +55,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
 def pieces_of(text: bytes, owner: str, offset: int = 0) -> Iterator[Piece]:
     """The lines of a text that begins at an offset of its segment. Damaged parts of one line are given as one."""
     waiting: Piece | None = None
+    raw_of_waiting = bytearray()
     start, size = 0, len(text)
     while start < size:
         end = text.find(b"\n", start) + 1 or size
@@ -62,19 +63,30 @@ def pieces_of(text: bytes, owner: str, offset: int = 0) -> Iterator[Piece]:
         try:
             found = (Piece(offset + start, offset + end, from_line(raw, owner)),)
         except LineDamaged as error:
+            if not _begins_a_line(raw):
+                # There may be millions of line ends, and none of them a line.
+                end = _next_beginning(text, end)
+                raw = text[start:end]
             found = _taken_apart(raw, offset + start, owner, str(error))
         for piece in found:
             if piece.line is None and waiting is not None and not _begins_a_line(piece.raw):
-                waiting = Piece(waiting.start, piece.end, None, waiting.why, waiting.raw + piece.raw)
+                raw_of_waiting += piece.raw
                 continue
             if waiting is not None:
-                yield waiting
-            waiting = None if piece.line is not None else piece
-            if piece.line is not None:
+                yield _longer(waiting, raw_of_waiting)
+            if piece.line is None:
+                waiting, raw_of_waiting = piece, bytearray(piece.raw)
+            else:
+                waiting = None
                 yield piece
         start = end
     if waiting is not None:
-        yield waiting
+        yield _longer(waiting, raw_of_waiting)
+
+
+def _longer(piece: Piece, raw: bytearray) -> Piece:
+    """A damaged line with what stands behind its first line end."""
+    return Piece(piece.start, piece.start + len(raw), None, piece.why, bytes(raw))
 
 
 def committed(pieces: Sequence[Piece]) -> int:
@@ -87,6 +99,11 @@ def committed(pieces: Sequence[Piece]) -> int:
             break
         count -= 1
     return count
+
+
+def _next_beginning(text: bytes, start: int) -> int:
+    """Where the next line begins that looks like one; else what stands behind the last line end."""
+    return text.find(b"\n" + _OPENING, start - 1) + 1 or max(start, text.rfind(b"\n") + 1)
 
 
 def _begins_a_line(raw: bytes) -> bool:

@@ -26,7 +26,7 @@ from limpet.lines import LineDamaged, frame_of
 
 _WITHOUT_END = 1 << 62
 _MOST_PLACES = 256
-_MOST_MISSING = 1_000_000
+_MOST_MISSING = 100_000
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -228,7 +228,7 @@ def _up_to(stop: int, pieces: Iterable[Piece]) -> tuple[list[Piece], bool]:
 
 def _frames(walk: Walk, owner: str, begin: int, last: int) -> list[tuple[int, bytes]]:
     frames: list[tuple[int, bytes]] = []
-    for seq in range(begin, last + 1):
+    for seq in range(begin, min(last, begin + len(walk.records) + _MOST_MISSING) + 1):
         content = walk.records.get(seq)
         frames.append((seq, b"" if content is None else _frame(content, owner)))
     return frames

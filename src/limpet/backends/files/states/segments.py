@@ -20,8 +20,8 @@ from limpet.backends.files.states.layout import NEW, SUFFIXES, Segment, segment_
 from limpet.backends.files.states.small_files import read_file, remove_file, replace_file
 
 _STEP = 1 << 16
-_MOST_UNPACKED = 1 << 31
-"""A segment that would be longer than this is taken for damaged before it fills the memory."""
+_MOST_UNPACKED = 1 << 24
+"""A longer segment is kept plain. So a packed one that would be longer is damaged, and does not fill the memory."""
 
 
 def segments_in(folder: int) -> list[Segment]:
@@ -75,7 +75,7 @@ def pack_segment(folder: int, first: int, compression: str) -> None:
     """Keep a segment packed that nobody appends to any more."""
     name = segment_name(first)
     text = read_file(folder, name)
-    if text is None:
+    if text is None or len(text) > _MOST_UNPACKED:
         return
     # Durable in any case, since the plain one is removed: that may reach the disk before this does.
     replace_file(folder, name + SUFFIXES[compression], packed_text(text, compression), is_synced=True)

@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any
 
 import msgspec
 
@@ -55,6 +54,13 @@ def look(folder: int, state_id: str) -> Found | None:
 
     Raises FileNotFoundError where a file of it went away meanwhile: look again then.
     """
+    found = _look(folder, state_id)
+    if found is not None and found.standing.header.state_id != state_id:
+        raise OtherState(found.standing.header.state_id)
+    return found
+
+
+def _look(folder: int, state_id: str) -> Found | None:
     # First: what is noted was in the journal by then, so what is read of that afterwards is never shorter.
     noted = _noted(folder, state_id)
     segments = segments_in(folder)
@@ -206,7 +212,11 @@ def _ended(walk: Walk, pieces: list[Piece], newest: Segment, offset: int, text: 
 
 def _begins_whole(pieces: list[Piece], *, is_newest: bool) -> bool:
     """Whether a segment begins with a header that was committed."""
-    if not pieces or pieces[0].line is None or "header" not in pieces[0].line.content:
+    if not pieces or pieces[0].line is None:
+        return False
+    try:
+        said(pieces[0].line.content, "header", Header)
+    except LineDamaged:
         return False
     return not is_newest or committed(pieces) > 0
 
@@ -234,13 +244,20 @@ def unknown_header(state_id: str, made_at_s: float) -> Header:
     )
 
 
+class _Owner(msgspec.Struct):
+    state_id: str
+
+
+class _FirstLine(msgspec.Struct):
+    header: _Owner
+
+
 def _require_own(text: bytes, state_id: str) -> None:
     """Raise OtherState if the first line is a whole one of another state."""
     line = text[: text.find(b"\n") + 1]
     try:
-        content: Any = msgspec.json.decode(line)
-        other = content["header"]["state_id"]
+        other = msgspec.json.decode(line, type=_FirstLine).header.state_id
         if other != state_id and from_line(line, other):
             raise OtherState(other)
-    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return

@@ -27,7 +27,7 @@ from limpet.lines import Line, LineDamaged
 FENCES_SKIPPED = 1000
 """For every damaged line that may have been a lease."""
 
-_MOST_LOST = 1_000_000
+_MOST_LOST = 100_000
 """A number that lies further ahead is no number that was written here."""
 
 
