@@ -12,7 +12,7 @@ import msgspec
 
 from limpet.cli.copy import bar, quiet_option
 from limpet.cli.options import json_option, open_limpet, store_option
-from limpet.cli.output import dim, duration, say, say_json, say_table, size, tell
+from limpet.cli.output import confirm, dim, duration, say, say_json, say_table, size, tell
 from limpet.cli.plans import counted
 from limpet.client import Limpet
 from limpet.config.retention_table import retention_of
@@ -183,7 +183,8 @@ def _is_confirmed(planned: Cleanup) -> bool:
     asked = [f"delete {_states(planned)}"] if planned.removed else []
     asked += [f"drop {_records(planned)}"] if planned.compacted else []
     question = " and ".join(asked)
-    return click.confirm(f"{question[0].upper()}{question[1:]}, for good?", abort=True, err=True)
+    confirm(f"{question[0].upper()}{question[1:]}, for good?")
+    return True
 
 
 def _states(report: Cleanup) -> str:

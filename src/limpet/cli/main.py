@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
+import traceback
+import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from io import TextIOWrapper
+from types import TracebackType
 from typing import Any
 
 import click
@@ -46,7 +50,9 @@ from limpet.cli.usage import usage
 from limpet.cli.validate import rehearse, validate
 from limpet.cli.verify import doctor, verify
 from limpet.engine.threads import is_anything_given_up
-from limpet.errors import LimpetError
+from limpet.errors import ConfigurationError, LimpetError
+from limpet.escapes import harmless
+from limpet.logs import make_harmless
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
@@ -90,6 +96,10 @@ def _failure(error: Exception) -> CommandFailed:
     match error:
         case CommandFailed():
             return error
+        case ConfigurationError():
+            first, *rest = str(error).split("\n")
+            told = {"type": type(error).__name__, "message": str(error)}
+            return CommandFailed(exit_code_of(error), first, error=told, about={}, notes=rest)
         case LimpetError():
             return _plain_failure(exit_code_of(error), type(error).__name__, str(error))
         case click.ClickException():
@@ -182,12 +192,25 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # A terminal that lacks a character shows its number; that is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
+    _make_python_harmless()
     try:
         commands.main(prog_name="limpet")
     except SystemExit as ended:
         if ended.code in LEFT or is_anything_given_up():
             _leave_at_once(ended.code)
         raise
+
+
+def _make_python_harmless() -> None:
+    """What Python itself prints in this process has names and messages of the pipeline in it, too."""
+
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        sys.stderr.write(harmless("".join(traceback.format_exception(kind, error, trace))))
+
+    formatted = warnings.formatwarning
+    warnings.formatwarning = lambda *args, **kwargs: harmless(formatted(*args, **kwargs))
+    sys.excepthook = show
+    logging.getLogger("asyncio").addFilter(make_harmless)
 
 
 def _leave_at_once(code: str | int | None) -> None:

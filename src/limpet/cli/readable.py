@@ -23,6 +23,7 @@ from limpet.codec.python_types.standard import STANDARD_KINDS
 from limpet.codec.secrets import MissingSecret
 from limpet.codec.user_types.classes import FAMILIES
 from limpet.errors import ValueNotReadable
+from limpet.escapes import one_line
 
 __all__ = ["Instance", "call_preview", "cut", "plain", "preview", "read"]
 
@@ -110,8 +111,8 @@ def call_preview(data: bytes, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Text on one line that is not longer than the width."""
-    line = " ".join(text.split())
+    """Text on one line that is not longer than the width, with escapes in place of what is not seen as it is."""
+    line = one_line(" ".join(text.split()))
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 

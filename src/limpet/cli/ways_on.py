@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import click
-
 from limpet.cli.options import command_on, command_to_resume
+from limpet.cli.output import styled
 from limpet.cli.standing import is_held, is_stopped, standing_of
 from limpet.model import EventRecord, ExecutionStatus, InterruptReason, StateHeader, StateStatus
 
@@ -17,7 +16,7 @@ def standing_and_way_on(header: StateHeader, store: str | None, rollback: EventR
     ``rollback`` is the newest record of its rollback, if that was begun.
     """
     is_rolled_back = rollback is not None and rollback.status is ExecutionStatus.COMPLETED
-    word = click.style("rolled back", fg="yellow") if is_rolled_back and not is_held(header) else standing_of(header)
+    word = styled("rolled back", fg="yellow") if is_rolled_back and not is_held(header) else standing_of(header)
     return word + _way_on(header, store, rollback)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from limpet.engine.questions import expected
 from limpet.errors import WrongAnswer
+from limpet.escapes import one_line
 from limpet.model.waits import Question
 
 _WORDS = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
@@ -61,7 +62,7 @@ def ask_in_terminal(question: Question) -> Any:
 
     Gives None, and so leaves the question open, where nobody is there or they say nothing.
     """
-    return asked(question, input, lambda line: sys.stderr.write(f"{line}\n"))
+    return asked(question, input, lambda line: sys.stderr.write(f"{one_line(line)}\n"))
 
 
 def asked(question: Question, read: Callable[[str], str], tell: Callable[[str], object]) -> Any:
@@ -83,7 +84,8 @@ def asked(question: Question, read: Callable[[str], str], tell: Callable[[str], 
 
 def question_lines(question: Question) -> list[str]:
     """A question as a person reads it, line by line."""
-    lines = [question.prompt]
+    # Further lines of a prompt have a mark, so that none can look like what is told of it below.
+    lines = question.prompt.replace("\n", "\n  | ").split("\n")
     if question.context is not None:
         lines.append(f"  context   {question.context!r}")
     lines.append(f"  takes     {expected(question)}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
-import logging
 import os
 import sys
 import traceback
@@ -23,10 +22,11 @@ from limpet import processes
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stopping import Stopped, tasks_inside
 from limpet.errors import UsageError
+from limpet.logs import logger
 
 R = TypeVar("R")
 
-log = logging.getLogger("limpet.interrupts")
+log = logger("limpet.interrupts")
 
 _UNBOUNDED = 1_000_000
 _given_up: set[concurrent.futures.Future[Any]] = set()

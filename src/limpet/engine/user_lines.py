@@ -6,9 +6,12 @@ import asyncio
 import sys
 import warnings
 
+from limpet.escapes import one_line
+
 
 def warn_at_user(message: str, category: type[Warning]) -> None:
     """Warn at the line of the user's that awaits a call, or has made a task of it."""
+    message = one_line(message)
     file, line = _site()
     if file:
         warnings.warn_explicit(message, category, file, line)
