@@ -1,8 +1,8 @@
 """Characters that must not reach a terminal or a log as they are, and how they are shown instead. Pure.
 
 Escaped are control characters, what changes the direction of text, what ends a line in some programs, and what cannot
-be seen: ``\\x1b``, ``\\u202e``, ``\\U000e0041``. What joins letters or chooses the form of one stays behind something that
-it can do that to, since Persian, Hindi and emoji are written with it.
+be seen: ``\\x1b``, ``\\u202e``, ``\\U000e0041``. What joins letters or chooses the form of one stays behind what it can
+do that to, since Persian, Hindi and emoji are written with it.
 """
 
 from __future__ import annotations

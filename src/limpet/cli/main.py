@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from io import TextIOWrapper
 from types import TracebackType
@@ -82,14 +82,28 @@ class _Commands(click.Group):
             )
             code = ended if isinstance(ended, int) else code
         except (CommandFailed, LimpetError, click.ClickException, click.Abort) as error:
-            failure = _failure(error)
-            report(failure, as_json="--json" in arguments)
-            code = failure.code
+            code = _reported(_failure(error), arguments)
+        except UnicodeEncodeError:
+            wrong = [argument for argument in arguments if not _is_utf8(argument)]
+            if not wrong:
+                raise
+            problem = f"{wrong[0]!r} is not UTF-8, and nothing else can be stored. Write it in that encoding."
+            code = _reported(_plain_failure(ExitCode.USAGE, "UsageError", problem), arguments)
         sys.exit(code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         # In the order of use, as they were added, rather than of the alphabet.
         return list(self.commands)
+
+
+def _reported(failure: CommandFailed, arguments: Sequence[str]) -> ExitCode:
+    report(failure, as_json="--json" in arguments)
+    return failure.code
+
+
+def _is_utf8(argument: str) -> bool:
+    """Whether an argument was UTF-8 as it was typed: Python makes lone surrogates of what is not."""
+    return argument == argument.encode("utf-8", "replace").decode()
 
 
 def _failure(error: Exception) -> CommandFailed:
@@ -207,8 +221,12 @@ def _make_python_harmless() -> None:
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         sys.stderr.write(harmless("".join(traceback.format_exception(kind, error, trace))))
 
-    formatted = warnings.formatwarning
-    warnings.formatwarning = lambda *args, **kwargs: harmless(formatted(*args, **kwargs))
+    formatted: Callable[..., str] = warnings.formatwarning
+
+    def formatted_harmlessly(*args: Any, **kwargs: Any) -> str:
+        return harmless(formatted(*args, **kwargs))
+
+    warnings.formatwarning = formatted_harmlessly
     sys.excepthook = show
     logging.getLogger("asyncio").addFilter(make_harmless)
 
