@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from limpet.cli.choosing import STORED_WORDS, StatusWord
 from limpet.cli.copy import bar, quiet_option
 from limpet.cli.options import json_option, open_limpet, store_option
 from limpet.cli.output import confirm, dim, duration, say, say_json, say_table, size, tell
 from limpet.cli.plans import counted
+from limpet.cli.standing import STOPPED
 from limpet.client import Limpet
 from limpet.config.retention_table import retention_of
 from limpet.errors import UsageError
@@ -29,6 +31,11 @@ _Amount = TypeVar("_Amount")
 def _age(_: click.Context, __: click.Parameter, text: str | None) -> timedelta | None:
     """A time such as 30d."""
     return None if text is None else _read(duration_from, text)
+
+
+def _statuses(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """What is stored of a stopped state is that it runs; one that really does is never deleted."""
+    return tuple(str(StateStatus.RUNNING) if word == STOPPED else word for word in words)
 
 
 def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -77,7 +84,8 @@ def _read(read: Callable[[str], _Amount], text: str) -> _Amount:
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice([str(status) for status in StateStatus]),
+    type=StatusWord((*STORED_WORDS, STOPPED)),
+    callback=_statuses,
     help="Only states of this status; may be given several times. Default: as configured, else completed.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only states with this tag; may be repeated.")

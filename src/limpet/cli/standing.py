@@ -8,6 +8,7 @@ from limpet.model import StateHeader, StateStatus
 
 STOPPED = "stopped"
 DAMAGED = "damaged"
+ROLLED_BACK = "rolled back"
 
 _COLOURS = {
     StateStatus.RUNNING: "blue",

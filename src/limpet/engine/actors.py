@@ -30,6 +30,7 @@ from limpet.engine.user_threads import require_scope_not_lost, scope_of_thread, 
 from limpet.errors import UsageError
 from limpet.journal.address import SEPARATOR, label
 from limpet.model import DeterminismLevel, EventType, RetryConfig
+from limpet.model.notebooks import NOTEBOOK, is_cell
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -364,7 +365,7 @@ class FunctionActor(Actor[P, R]):
 
     @property
     def reference(self) -> str | None:
-        return reference_of(self.__module__, self.__qualname__)
+        return reference_of(self.__module__, self.__qualname__, self.function)
 
 
 class HandlerActor(Actor[[Any], Any]):
@@ -416,7 +417,8 @@ class HandlerActor(Actor[[Any], Any]):
     @property
     def reference(self) -> str | None:
         cls = type(self)
-        return None if cls.__module__.startswith("limpet.") else reference_of(cls.__module__, cls.__qualname__)
+        is_ours = cls.__module__.startswith("limpet.")
+        return None if is_ours else reference_of(cls.__module__, cls.__qualname__, self.function)
 
 
 def _determinism(
@@ -464,12 +466,18 @@ def _require_known(options: Mapping[str, object]) -> None:
         )
 
 
-def reference_of(module: str, qualified_name: str) -> str | None:
-    """Where a thing declared in a module can be imported from; the running script is named by its file."""
+def reference_of(module: str, qualified_name: str, function: Callable[..., Any] | None = None) -> str | None:
+    """Where a thing declared in a module can be imported from; the running script is named by its file.
+
+    What is declared in a notebook can be imported from nowhere, and is named as that.
+    """
     if "<locals>" in qualified_name:
         return None
     if module != "__main__":
         return f"{module}:{qualified_name}"
+    code = None if function is None else getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None and is_cell(code.co_filename):
+        return f"{NOTEBOOK}:{qualified_name}"
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None:

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from limpet.engine.actors import Actor, declared_once
 from limpet.errors import AgentNotFound
 from limpet.model import EventType
+from limpet.model.notebooks import is_of_notebook
 
 _by_reference: WeakValueDictionary[str, Actor[..., Any]] = WeakValueDictionary()
 _by_name: WeakValueDictionary[str, Actor[..., Any]] = WeakValueDictionary()
@@ -59,6 +60,8 @@ def _is_imported(reference: str) -> bool:
 def import_actor(reference: str) -> Actor[..., Any]:
     """The actor at 'module:name' or 'file.py:name'. Raises AgentNotFound that says what is missing."""
     place, _, qualified = reference.rpartition(":")
+    if is_of_notebook(reference):
+        raise AgentNotFound(reference, "it was declared in a notebook, and can be imported from nowhere; run its cells")
     if not place or not qualified.replace(".", "_").isidentifier():
         raise AgentNotFound(reference, "it is not of the form module:agent")
     found: Any = _import(place, reference)

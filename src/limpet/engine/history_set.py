@@ -6,19 +6,32 @@ from collections.abc import Iterator
 from typing import Any
 
 from limpet.artifacts.stored_values import StoredValues
+from limpet.engine.notebook_tables import history_table
 from limpet.errors import UnknownAddress
+from limpet.escapes import one_line
 from limpet.journal.address import nearest
 from limpet.journal.history import History
 from limpet.journal.retry_statistics import statistics_of
-from limpet.model import EventRecord, ExecutionStatus, Record, RetryStatistics
+from limpet.model import EventRecord, ExecutionStatus, Record, RetryStatistics, StateStatus
+from limpet.model.usage import counted
 
 
 class HistorySet:
     """The journal of a state read as a whole. Iterating gives its records in order, each start before its outcome."""
 
-    def __init__(self, history: History, stored: StoredValues) -> None:
+    def __init__(self, history: History, stored: StoredValues, status: StateStatus | None = None) -> None:
         self._history = history
         self._stored = stored
+        self._status = status
+        """How its state stands, where that is its current timeline."""
+
+    def __repr__(self) -> str:
+        status = "" if self._status is None else f" {self._status},"
+        return f"<history of {one_line(self._history.state_id)}:{status} {counted(len(self), 'event')}>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the first events, and how many more there are."""
+        return history_table(repr(self)[1:-1], self._history)
 
     def __iter__(self) -> Iterator[Record]:
         return self._history.life()

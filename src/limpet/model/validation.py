@@ -10,6 +10,7 @@ import msgspec
 
 from limpet.escapes import one_line
 from limpet.model.difference import Difference
+from limpet.model.notebooks import is_cell
 
 _MOST_SHOWN = 20
 
@@ -69,6 +70,8 @@ class Rehearsed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> str:
+        if is_cell(self.file):
+            return f"notebook cell, line {self.line}"
         return f"{self.file}:{self.line}" if self.file else ""
 
     def __str__(self) -> str:

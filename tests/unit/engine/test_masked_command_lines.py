@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -174,8 +175,7 @@ def key_cases() -> Iterator[tuple[list[str], str]]:
 
 
 @pytest.mark.parametrize("cases", [named_cases, other_cases, key_cases])
-def test_no_form_of_a_secret_is_shown(cases: object, capsys: pytest.CaptureFixture[str]) -> None:
-    assert callable(cases)
+def test_no_form_of_a_secret_is_shown(cases: Callable[[], Iterator[Any]], capsys: pytest.CaptureFixture[str]) -> None:
     made = list(cases())
     assert [] == [arguments for arguments, secret in made if leaks(arguments, secret)][:10]
     with capsys.disabled():
