@@ -130,11 +130,11 @@ def test_a_notebook_shows_a_small_table_in_which_everything_is_escaped() -> None
     with pytest.raises(LookupError):
         client.run_sync(research, 0, state_id="failing", metadata=metadata)
     for shown in (client.show(each) for each in ("kelp", "failing")):
-        for table in (shown._repr_html_(), shown.history._repr_html_()):  # pyright: ignore[reportPrivateUsage]  # what notebooks call
+        for table in (shown._repr_html_(), shown.history._repr_html_()):
             assert {"table", "caption", "thead", "tbody", "tr", "th", "td"} <= Tags(table).found
             assert Tags(table).found <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
             assert {"\x1b", "\u202e"}.isdisjoint(html.unescape(table))
-    whole = client.history("kelp")._repr_html_()  # pyright: ignore[reportPrivateUsage]  # what notebooks call
+    whole = client.history("kelp")._repr_html_()
     assert 22 == len(re.findall("<tr>", whole))
     assert "… and 82 more" in whole
     assert "history of kelp: completed, 102 events" in whole
