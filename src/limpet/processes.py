@@ -7,18 +7,19 @@ weakly, and told of a fork: before it, in the parent after it, and in the child.
 
 from __future__ import annotations
 
-# Before our own functions are registered: what is registered later is called earlier, so the lock of the logs is taken
-# only after whoever holds a lock of ours and logs something has let go of it.
-import logging
 import os
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet, ref
 
+# Before our own functions are registered: what is registered later is called earlier, so the lock of the logs is taken
+# only after whoever holds a lock of ours and logs something has let go of it.
+from limpet.logs import logger
+
 T = TypeVar("T")
 
-log = logging.getLogger("limpet.processes")
+log = logger("limpet.processes")
 
 PATIENCE_S = 10.0
 """How long a fork waits, at most, for what is being written in the other threads of the parent."""

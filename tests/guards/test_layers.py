@@ -29,6 +29,8 @@ LAYERS = (
     {"model"},
     {"errors"},
     {"processes"},
+    {"logs"},
+    {"escapes"},
 )
 RANK = {name: rank for rank, row in enumerate(reversed(LAYERS)) for name in row}
 

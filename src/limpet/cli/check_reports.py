@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from limpet.cli.diff import differences_for_programs
+from limpet.cli.output import styled
 from limpet.engine.checked import Checked, Report
 from limpet.engine.validation import ValidationReport
+from limpet.escapes import one_line
 from limpet.model import NotChecked, RehearsalReport, Rehearsed
 
 _COLOURS = {"✓": "green", "✗": "red", "?": "yellow"}
@@ -17,27 +17,27 @@ _COLOURS = {"✓": "green", "✗": "red", "?": "yellow"}
 
 def report_lines(checked: Checked, is_verbose: bool) -> Iterator[str]:
     """The report; with every state, and all that was found of it, where that is wanted."""
-    lines = str(checked).splitlines()
+    lines = str(checked).split("\n")
     if is_verbose:
         lines = [line for report in checked for line in _whole(report)] + lines[-1:]
     for line in lines:
         sign = line[:1]
-        yield f"{click.style(sign, fg=_COLOURS[sign])}{line[1:]}" if sign in _COLOURS else line
+        yield f"{styled(sign, fg=_COLOURS[sign])}{line[1:]}" if sign in _COLOURS else line
 
 
 def _whole(report: Report) -> Iterator[str]:
     """A report without an end to its lines."""
-    yield str(report).splitlines()[0]
+    yield str(report).split("\n")[0]
     match report:
         case ValidationReport():
             for mismatch in report.mismatches:
-                yield from (f"    {line}" for line in str(mismatch).splitlines())
+                yield from (f"    {line}" for line in str(mismatch).split("\n"))
             yield from (f"    - {address} was not executed" for address in report.missing)
             yield from (f"    + {address} is not recorded" for address in report.extra)
         case RehearsalReport():
             yield from (f"    {each}" for each in report.divergences)
             if report.error is not None:
-                yield f"    failed: {report.error}"
+                yield f"    failed: {one_line(report.error)}"
             if report.is_ok and report.goes_on_at is not None:
                 yield f"    would go on at {report.goes_on_at.address}"
         case NotChecked():

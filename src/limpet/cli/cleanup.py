@@ -9,10 +9,12 @@ import click
 import msgspec
 
 from limpet.cli.amounts import age_of, size_of
+from limpet.cli.choosing import STORED_WORDS, StatusWord
 from limpet.cli.copy import bar, quiet_option
 from limpet.cli.options import json_option, open_limpet, store_option
-from limpet.cli.output import dim, duration, say, say_json, say_table, size, tell
+from limpet.cli.output import confirm, dim, duration, say, say_json, say_table, size, tell
 from limpet.cli.plans import counted
+from limpet.cli.standing import STOPPED
 from limpet.client import Limpet
 from limpet.config.retention_table import retention_of
 from limpet.errors import UsageError
@@ -20,6 +22,11 @@ from limpet.model import Cleanup, CleanupRun, DiskUse, Retention, StateStatus
 
 MOST = 20
 """So many states are listed one by one."""
+
+
+def _statuses(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """What is stored of a stopped state is that it runs; one that really does is never deleted."""
+    return tuple(str(StateStatus.RUNNING) if word == STOPPED else word for word in words)
 
 
 @click.command("cleanup", short_help="Delete states that are not to be kept any longer.")
@@ -56,7 +63,8 @@ MOST = 20
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice([str(status) for status in StateStatus]),
+    type=StatusWord((*STORED_WORDS, STOPPED)),
+    callback=_statuses,
     help="Only states of this status; may be given several times. Default: as configured, else completed.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only states with this tag; may be repeated.")
@@ -162,7 +170,8 @@ def _is_confirmed(planned: Cleanup) -> bool:
     asked = [f"delete {_states(planned)}"] if planned.removed else []
     asked += [f"drop {_records(planned)}"] if planned.compacted else []
     question = " and ".join(asked)
-    return click.confirm(f"{question[0].upper()}{question[1:]}, for good?", abort=True, err=True)
+    confirm(f"{question[0].upper()}{question[1:]}, for good?")
+    return True
 
 
 def _states(report: Cleanup) -> str:

@@ -11,7 +11,7 @@ import click
 
 from limpet.cli.exit_codes import ExitCode
 from limpet.cli.options import json_option
-from limpet.cli.output import dim, say, say_json, size, tell
+from limpet.cli.output import dim, say, say_json, size, styled, tell
 from limpet.cli.plans import counted
 from limpet.client import Limpet
 from limpet.model.moving import Copied
@@ -83,6 +83,6 @@ def say_copied(report: Copied, target: str, as_json: bool) -> None:
         written = f"{counted(report.records, 'record')}, {counted(report.artifacts, 'artifact')}, {size(report.bytes)}"
         say(dim(f"There already: {already}. Written: {written}."))
     for state_id, why in report.refused.items():
-        tell(f"{click.style('Not copied', fg='red')} {state_id}: {why}")
+        tell(f"{styled('Not copied', fg='red')} {state_id}: {why}")
     if not report.is_ok:
         click.get_current_context().exit(ExitCode.DIFFERENT)

@@ -7,7 +7,7 @@ import sys
 import click
 
 from limpet.cli.options import json_option, open_limpet, store_option
-from limpet.cli.output import say, say_json
+from limpet.cli.output import confirm, say, say_json
 from limpet.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def delete(state_id: str, is_sure: bool, store: str | None, as_json: bool) -> No
         if not is_sure:
             if not sys.stdin.isatty():
                 raise UsageError(f"Nobody can be asked whether {state_id!r} is to be deleted.", "Say so with --yes.")
-            click.confirm(f"Delete {state_id} for good?", abort=True, err=True)
+            confirm(f"Delete {state_id} for good?")
         client.delete(state_id)
     if as_json:
         say_json({"deleted": state_id})

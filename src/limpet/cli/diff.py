@@ -10,7 +10,7 @@ import click
 from limpet.cli.comparable import read_comparable
 from limpet.cli.exit_codes import ExitCode
 from limpet.cli.options import json_option, open_limpet, store_option
-from limpet.cli.output import dim, say, say_json
+from limpet.cli.output import dim, say, say_json, styled
 from limpet.model import Difference, EventChange, EventRecord, StateDiff, Totals
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
@@ -33,7 +33,7 @@ def diff(before: str, after: str | None, has_exit_code: bool, store: str | None,
     if as_json:
         say_json(_for_programs(found))
     else:
-        for line in str(found).splitlines():
+        for line in str(found).split("\n"):
             say(_coloured(line, is_summary=line == found.summary))
     if found and has_exit_code:
         click.get_current_context().exit(ExitCode.DIFFERENT)
@@ -42,7 +42,7 @@ def diff(before: str, after: str | None, has_exit_code: bool, store: str | None,
 def _coloured(line: str, is_summary: bool) -> str:
     sign = line[:1]
     if sign in _COLOURS:
-        return click.style(line, fg=_COLOURS[sign])
+        return styled(line, fg=_COLOURS[sign])
     return dim(line) if is_summary else line
 
 

@@ -15,7 +15,7 @@ from limpet.cli.options import (
     telling_options,
     timeline_option,
 )
-from limpet.cli.output import say, say_json, tell
+from limpet.cli.output import say, say_json, styled, tell
 from limpet.cli.performing import Task, carry_out
 from limpet.cli.replacing import replacement
 from limpet.cli.run import header_of, load_actor_of, load_apps
@@ -89,7 +89,7 @@ def fork(
             about={"parent_state_id": state_id},
         )
         if not is_quiet:
-            tell(f"Forked {state_id} as {click.style(forked, bold=True)}")
+            tell(f"Forked {state_id} as {styled(forked, bold=True)}")
         carry_out(task)
 
 

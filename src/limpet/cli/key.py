@@ -25,4 +25,5 @@ def key(as_json: bool) -> None:
     else:
         say(made)
     tell(f"Its id is {made_id}; an error that misses a key names it so.")
-    tell(ADVICE)
+    for line in ADVICE.split("\n"):
+        tell(line)

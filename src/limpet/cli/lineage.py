@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from limpet.cli.options import json_option, open_limpet, store_option
-from limpet.cli.output import dim, say, say_json
+from limpet.cli.output import dim, say, say_json, styled
 from limpet.model import Lineage, Timeline
 
 _TREE = "└├│─ "
@@ -28,7 +28,7 @@ def lineage(state_id: str, store: str | None, as_json: bool) -> None:
     if as_json:
         say_json(_for_programs(tree, state_id))
         return
-    for line in str(tree).splitlines():
+    for line in str(tree).split("\n"):
         say(_marked(line, state_id))
 
 
@@ -39,7 +39,7 @@ def _marked(line: str, state_id: str) -> str:
     # No id has a space in it, so what stands before the first two is one, or the description of a timeline.
     name, _, rest = content.partition("  ")
     if name == state_id:
-        return f"{dim(stem)}{click.style(name, bold=True)}  {rest}  {click.style(HERE, fg='green')}"
+        return f"{dim(stem)}{styled(name, bold=True)}  {rest}  {styled(HERE, fg='green')}"
     return f"{dim(stem)}{content}"
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
-from limpet.cli.options import choosing_options, json_option, open_limpet, store_option
+from limpet.cli.choosing import choosing_options, chosen_states
+from limpet.cli.options import json_option, open_limpet, store_option
 from limpet.cli.output import say, say_json, say_table
 from limpet.cli.standing import is_held, standing_of
 from limpet.cli.stop_reports import stop_for_programs
-from limpet.model import StateHeader, StateStatus
+from limpet.model import StateHeader
+from limpet.model.notebooks import is_of_notebook
 
 HEADING = ("STATE", "STATUS", "AGENT", "RECORDS", "BEGUN (UTC)", "TAGS")
 
@@ -25,18 +27,17 @@ def list_states(
 ) -> None:
     """List the states of a store, the newest first.
 
-    A state that is `running` although no process holds it is listed as `stopped`; `--status running` finds it.
+    A state that is `running` although no process holds it is listed as `stopped`; `--status running` finds it, too.
     """
-    wanted = None if status is None else StateStatus(status)
     with open_limpet(store) as client:
-        headers = client.list_states(tags=tags, status=wanted, pipeline_name=pipeline, limit=limit)
+        headers = chosen_states(client, status=status, tags=tags, pipeline=pipeline, limit=limit)
         name = client.backend.name
     if as_json:
         say_json({"states": [header_for_programs(header) for header in headers]})
     elif headers:
         say_table([HEADING, *(_row(header) for header in headers)], right=(3,))
     else:
-        say(f"No such states in {name}." if wanted or tags or pipeline else f"No states in {name}.")
+        say(f"No such states in {name}." if status or tags or pipeline else f"No states in {name}.")
 
 
 def _row(header: StateHeader) -> tuple[str, ...]:
@@ -48,6 +49,13 @@ def _row(header: StateHeader) -> tuple[str, ...]:
         f"{header.created_at:%Y-%m-%d %H:%M:%S}",
         ", ".join(header.metadata.tags),
     )
+
+
+def agent_for_people(reference: str | None) -> str:
+    """Where the agent of a state was declared."""
+    if is_of_notebook(reference):
+        return f"{str(reference).rpartition(':')[2]}, declared in a notebook"
+    return reference or "none (explicit form)"
 
 
 def header_for_programs(header: StateHeader) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from io import TextIOWrapper
+from types import TracebackType
 from typing import Any
 
 import click
@@ -46,7 +50,9 @@ from limpet.cli.usage import usage
 from limpet.cli.validate import rehearse, validate
 from limpet.cli.verify import doctor, verify
 from limpet.engine.threads import is_anything_given_up
-from limpet.errors import LimpetError
+from limpet.errors import ConfigurationError, LimpetError
+from limpet.escapes import harmless
+from limpet.logs import make_harmless
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
@@ -76,9 +82,13 @@ class _Commands(click.Group):
             )
             code = ended if isinstance(ended, int) else code
         except (CommandFailed, LimpetError, click.ClickException, click.Abort) as error:
-            failure = _failure(error)
-            report(failure, as_json="--json" in arguments)
-            code = failure.code
+            code = _reported(_failure(error), arguments)
+        except UnicodeEncodeError:
+            wrong = [argument for argument in arguments if not _is_utf8(argument)]
+            if not wrong:
+                raise
+            problem = f"{wrong[0]!r} is not UTF-8, and nothing else can be stored. Write it in that encoding."
+            code = _reported(_plain_failure(ExitCode.USAGE, "UsageError", problem), arguments)
         sys.exit(code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -86,10 +96,24 @@ class _Commands(click.Group):
         return list(self.commands)
 
 
+def _reported(failure: CommandFailed, arguments: Sequence[str]) -> ExitCode:
+    report(failure, as_json="--json" in arguments)
+    return failure.code
+
+
+def _is_utf8(argument: str) -> bool:
+    """Whether an argument was UTF-8 as it was typed: Python makes lone surrogates of what is not."""
+    return argument == argument.encode("utf-8", "replace").decode()
+
+
 def _failure(error: Exception) -> CommandFailed:
     match error:
         case CommandFailed():
             return error
+        case ConfigurationError():
+            first, *rest = str(error).split("\n")
+            told = {"type": type(error).__name__, "message": str(error)}
+            return CommandFailed(exit_code_of(error), first, error=told, about={}, notes=rest)
         case LimpetError():
             return _plain_failure(exit_code_of(error), type(error).__name__, str(error))
         case click.ClickException():
@@ -182,12 +206,29 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # A terminal that lacks a character shows its number; that is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
+    _make_python_harmless()
     try:
         commands.main(prog_name="limpet")
     except SystemExit as ended:
         if ended.code in LEFT or is_anything_given_up():
             _leave_at_once(ended.code)
         raise
+
+
+def _make_python_harmless() -> None:
+    """What Python itself prints in this process has names and messages of the pipeline in it, too."""
+
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        sys.stderr.write(harmless("".join(traceback.format_exception(kind, error, trace))))
+
+    formatted: Callable[..., str] = warnings.formatwarning
+
+    def formatted_harmlessly(*args: Any, **kwargs: Any) -> str:
+        return harmless(formatted(*args, **kwargs))
+
+    warnings.formatwarning = formatted_harmlessly
+    sys.excepthook = show
+    logging.getLogger("asyncio").addFilter(make_harmless)
 
 
 def _leave_at_once(code: str | int | None) -> None:

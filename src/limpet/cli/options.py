@@ -11,7 +11,6 @@ import msgspec
 
 from limpet.cli.limits import limit_options
 from limpet.client import Limpet
-from limpet.model import StateStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,21 +60,6 @@ def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Wait while another process runs it.",
     )
     return wait(limit_options(telling_options(function)))
-
-
-def choosing_options(function: F) -> F:
-    """The options that choose among the states of a store."""
-    for option in (
-        click.option("--pipeline", metavar="NAME", help="Only states of this pipeline."),
-        click.option(
-            "--tag", "tags", multiple=True, metavar="TAG", help="Only states with this tag; may be given several times."
-        ),
-        click.option(
-            "--status", type=click.Choice([str(status) for status in StateStatus]), help="Only states of this status."
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 def timeline_option(help_text: str) -> Callable[[F], F]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
 import msgspec
 
 from limpet.cli.calls import CallNode, due_at
-from limpet.cli.output import duration
+from limpet.cli.output import duration, styled
 from limpet.cli.progress import COMPLETED_SIGN, FAILED_SIGN, RETRIED_SIGN, UNFINISHED_SIGN, UNKNOWN_SIGN
 from limpet.cli.readable import cut, preview, read
 from limpet.engine.clock import SYSTEM_CLOCK
@@ -27,7 +26,7 @@ _UNFINISHED = (UNFINISHED_SIGN, "yellow")
 def sign_of(record: EventRecord) -> str:
     """One character for how a call stands, in its colour."""
     sign, colour = _SIGNS.get(record.status, _UNFINISHED)
-    return click.style(sign, fg=colour)
+    return styled(sign, fg=colour)
 
 
 def outcome_of(node: CallNode, left: int) -> str:
@@ -40,7 +39,7 @@ def outcome_of(node: CallNode, left: int) -> str:
         return cut(_waiting(node, record), left)
     told = _settled(record)
     if record.error is not None:
-        return click.style(error_in_a_line(record.error, left - len(told)), fg="red") + told
+        return styled(error_in_a_line(record.error, left - len(told)), fg="red") + told
     if record.result is not None:
         return preview(read(record.result), left - len(told)) + told
     return cut(_word(record), left - len(told)) + told

@@ -273,8 +273,8 @@ def _traceback(error: BaseException, recorded: Failure | None, telling: Telling)
     if not telling.is_verbose:
         return []
     if recorded is not None and recorded.message != str(error):
-        return [recorded.traceback.rstrip()]  # There are secrets in the exception itself.
+        return recorded.traceback.rstrip().split("\n")  # There are secrets in the exception itself.
     told = traceback.TracebackException.from_exception(error)
     frames = [frame for frame in told.stack if not frame.filename.startswith(_NOT_THE_PIPELINE)]
     told.stack = traceback.StackSummary.from_list(frames)
-    return ["".join(told.format()).rstrip()]
+    return "".join(told.format()).rstrip().split("\n")

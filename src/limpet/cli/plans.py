@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import click
-
-from limpet.cli.output import dim, duration
+from limpet.cli.output import dim, duration, styled
 from limpet.model import PlannedCalls, RerunPlan
 
 
@@ -19,7 +17,7 @@ def counted(count: int, what: str) -> str:
 def heading_of(plan: RerunPlan) -> str:
     """Which state is run on, and from where."""
     replaced = ", with its result replaced" if plan.replaces else ""
-    return f"Running {click.style(plan.state_id, bold=True)} on from {plan.address}{replaced}"
+    return f"Running {styled(plan.state_id, bold=True)} on from {plan.address}{replaced}"
 
 
 def plan_in_a_line(plan: RerunPlan) -> str:
@@ -31,9 +29,7 @@ def plan_in_a_line(plan: RerunPlan) -> str:
 
 def warnings_of(plan: RerunPlan) -> list[str]:
     """A line for each actor that is declared to be executed once, and would be executed again."""
-    return [
-        click.style(f"! {each.actor} is declared once, and executed again", fg="yellow") for each in plan.once_again
-    ]
+    return [styled(f"! {each.actor} is declared once, and executed again", fg="yellow") for each in plan.once_again]
 
 
 def plan_lines(plan: RerunPlan) -> Iterator[str]:
@@ -54,7 +50,7 @@ def _rows(calls: Sequence[PlannedCalls], room: int, is_executed: bool) -> Iterat
     for each in calls:
         kind = str(each.event_type).removesuffix("_call")
         notes = [note for note, holds in (("costs money", each.costs_money), ("declared once", each.once)) if holds]
-        told = click.style(f"  {', '.join(notes)}", fg="yellow") if notes and is_executed else ""
+        told = styled(f"  {', '.join(notes)}", fg="yellow") if notes and is_executed else ""
         count = counted(each.calls, "call").ljust(most)
         yield f"  {each.actor.ljust(room)}  {dim(kind.ljust(5))}  {count}  {duration(each.duration_s):>9}{told}"
 

@@ -6,10 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from limpet.cli.options import Telling
-from limpet.cli.output import dim, duration, tell, width
+from limpet.cli.output import dim, duration, styled, tell, width
 from limpet.cli.readable import cut
 from limpet.engine.actors import Actor
 from limpet.model import EventNotice, ExecutionStatus
@@ -55,7 +53,7 @@ class Progress:
         # A failure that is tried again is told with that, in one line.
         is_told_later = notice.status is ExecutionStatus.FAILED and notice.retry_delay is not None
         if notice.drift is not None:
-            tell(click.style(f"! {notice.address}: {notice.drift}", fg="yellow"))
+            tell(styled(f"! {notice.address}: {notice.drift}", fg="yellow"))
         elif self._tells_events and not is_told_later and (line := _line(notice)) is not None:
             tell(line)
 
@@ -77,7 +75,7 @@ class Progress:
                 tell(line)
             return
         verb = "Running" if self._recorded is None else "Going on with"
-        tell(f"{verb} {click.style(self._state_id, bold=True)}")
+        tell(f"{verb} {styled(self._state_id, bold=True)}")
         recorded = self._recorded or []
         if self._tells_recorded:
             for address in recorded:
@@ -91,15 +89,15 @@ def _line(notice: EventNotice) -> str | None:
     took = duration(notice.execution_time)
     match notice.status:
         case ExecutionStatus.COMPLETED:
-            return f"{click.style(COMPLETED_SIGN, fg='green')} {notice.address} {dim(took)}"
+            return f"{styled(COMPLETED_SIGN, fg='green')} {notice.address} {dim(took)}"
         case ExecutionStatus.FAILED:
             error = cut(notice.original_error or "", max(20, width() - len(notice.address) - len(took) - 4))
-            return f"{click.style(FAILED_SIGN, fg='red')} {notice.address} {dim(took)} {error}"
+            return f"{styled(FAILED_SIGN, fg='red')} {notice.address} {dim(took)} {error}"
         case ExecutionStatus.RETRYING:
             told = f"attempt {notice.attempt} failed: ", f"; again in {notice.retry_delay or 0.0:.1f} s"
             error = cut(notice.original_error or "", max(20, width() - len(notice.address) - sum(map(len, told)) - 3))
-            return f"{click.style(RETRIED_SIGN, fg='yellow')} {notice.address} {error.join(told)}"
+            return f"{styled(RETRIED_SIGN, fg='yellow')} {notice.address} {error.join(told)}"
         case ExecutionStatus.CANCELLED | ExecutionStatus.INTERRUPTED:
-            return f"{click.style(UNFINISHED_SIGN, fg='yellow')} {notice.address} {dim(took)} {notice.status}"
+            return f"{styled(UNFINISHED_SIGN, fg='yellow')} {notice.address} {dim(took)} {notice.status}"
         case _:
             return None

@@ -9,6 +9,7 @@ from typing import cast
 
 from limpet.codec.instances import plain, read
 from limpet.codec.summaries import Instance
+from limpet.escapes import one_line
 
 __all__ = ["Instance", "call_preview", "cut", "plain", "preview", "read"]
 
@@ -31,6 +32,6 @@ def call_preview(data: bytes, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Text on one line that is not longer than the width."""
-    line = " ".join(text.split())
+    """Text on one line that is not longer than the width, with escapes in place of what is not seen as it is."""
+    line = one_line(" ".join(text.split()))
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"

@@ -10,7 +10,7 @@ from limpet.cli.effects import Effect, effects_of, history_of, rollback_of
 from limpet.cli.exit_codes import ExitCode
 from limpet.cli.limits import signal_options
 from limpet.cli.options import Telling, app_option, command_on, open_limpet, telling_options
-from limpet.cli.output import CommandFailed, say, say_json, tell
+from limpet.cli.output import CommandFailed, confirm, say, say_json, styled, tell
 from limpet.cli.performing import Task, performed
 from limpet.cli.plans import counted
 from limpet.cli.progress import Progress
@@ -60,7 +60,7 @@ def roll_back(
             verb="roll-back",
             whole=rollback_of,
         )
-        announcement = (f"Rolling back {click.style(state_id, bold=True)}",)
+        announcement = (f"Rolling back {styled(state_id, bold=True)}",)
         undone = performed(task, Progress(state_id, None, telling, announcement))
     if as_json:
         say_json({"state_id": state_id, "status": StateStatus.FAILED, "undone": undone})
@@ -107,4 +107,4 @@ def _ask(state_id: str, effects: list[Effect]) -> None:
     tell(f"To be undone, in this order: {counted(len(left), 'call')}.")
     for effect in left:
         tell(f"  {effect.address} by {effect.undo}")
-    click.confirm(f"Roll back {state_id}?", abort=True, err=True)
+    confirm(f"Roll back {state_id}?")

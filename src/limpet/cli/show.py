@@ -10,10 +10,10 @@ import msgspec
 
 from limpet.cli.calls import CallNode, failed_at, lines_of, run_of, tree_of
 from limpet.cli.effects import rollback_of
-from limpet.cli.list_states import header_for_programs
+from limpet.cli.list_states import agent_for_people, header_for_programs
 from limpet.cli.options import json_option, open_limpet, store_option, timeline_option
 from limpet.cli.outcomes import call_for_programs, error_in_a_line, outcome_of, sign_of
-from limpet.cli.output import dim, duration, say, say_json, width
+from limpet.cli.output import dim, duration, say, say_json, styled, width
 from limpet.cli.past import Past, checkpoint_lines, past_for_programs, past_of
 from limpet.cli.readable import call_preview, cut, read
 from limpet.cli.stop_reports import stop_for_people
@@ -106,10 +106,10 @@ def _may_be_unknown(history: HistorySet) -> bool:
 def _header_lines(shown: _Shown, store: str | None) -> Iterator[str]:
     header, metadata, history = shown.view.header, shown.view.header.metadata, shown.view.history
     run = run_of(history)
-    yield f"{click.style(header.state_id, bold=True)}  {standing_and_way_on(header, store, shown.rollback)}"
+    yield f"{styled(header.state_id, bold=True)}  {standing_and_way_on(header, store, shown.rollback)}"
     storage, retries = _storage(history), history.retry_statistics()
     fields = {
-        "agent": header.agent or "none (explicit form)",
+        "agent": agent_for_people(header.agent),
         "input": "" if run is None or run.input is None or header.agent is None else _preview(run.input),
         "begun": f"{header.created_at:%Y-%m-%d %H:%M:%S} UTC",
         "changed": f"{header.updated_at:%Y-%m-%d %H:%M:%S} UTC",

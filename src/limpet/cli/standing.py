@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
+from limpet.cli.output import styled
 from limpet.engine.lease import is_dead
 from limpet.model import StateHeader, StateStatus
 
 STOPPED = "stopped"
 DAMAGED = "damaged"
+ROLLED_BACK = "rolled back"
 
 _COLOURS = {
     StateStatus.RUNNING: "blue",
@@ -33,7 +33,7 @@ def is_stopped(header: StateHeader) -> bool:
 def standing_of(header: StateHeader) -> str:
     """The word for people, in its colour."""
     if header.damage is not None:
-        return click.style(DAMAGED, fg="red")
+        return styled(DAMAGED, fg="red")
     if is_stopped(header):
-        return click.style(STOPPED, fg="yellow")
-    return click.style(str(header.status), fg=_COLOURS[header.status])
+        return styled(STOPPED, fg="yellow")
+    return styled(str(header.status), fg=_COLOURS[header.status])

@@ -26,7 +26,8 @@ def usage(state_id: str, store: str | None, as_json: bool) -> None:
     if as_json:
         say_json({"state_id": state_id, **usage_for_programs(totals)})
     else:
-        say(str(totals))
+        for line in str(totals).split("\n"):
+            say(line)
 
 
 def is_known(totals: UsageTotals) -> bool:

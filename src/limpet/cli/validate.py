@@ -15,8 +15,9 @@ import click
 import msgspec
 
 from limpet.cli.check_reports import checked_for_programs, report_lines
+from limpet.cli.choosing import choosing_options, chosen_states
 from limpet.cli.exit_codes import ExitCode
-from limpet.cli.options import Telling, app_option, choosing_options, json_option, open_limpet, store_option
+from limpet.cli.options import Telling, app_option, json_option, open_limpet, store_option
 from limpet.cli.output import say, say_json, tell
 from limpet.cli.performing import drift_is_told_otherwise, stdout_is_ours
 from limpet.cli.plans import counted
@@ -24,11 +25,9 @@ from limpet.cli.run import header_of, load_actor_of, load_apps
 from limpet.client import Limpet
 from limpet.engine.checked import Checked, Report
 from limpet.errors import LimpetError, UsageError
-from limpet.model import NotChecked, ReplayMode, StateHeader, StateStatus
+from limpet.model import NotChecked, ReplayMode, StateHeader
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_ALL = 1 << 62
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -142,12 +141,7 @@ def _require_choice(choice: _Choice, is_chosen: bool) -> None:
 def _chosen(client: Limpet, choice: _Choice) -> list[StateHeader]:
     if choice.state_ids:
         return [header_of(client, state_id) for state_id in dict.fromkeys(choice.state_ids)]
-    return client.list_states(
-        tags=choice.tags,
-        status=None if choice.status is None else StateStatus(choice.status),
-        pipeline_name=choice.pipeline,
-        limit=_ALL,
-    )
+    return chosen_states(client, status=choice.status, tags=choice.tags, pipeline=choice.pipeline)
 
 
 def _reports(

@@ -9,7 +9,7 @@ import click
 from limpet.cli.copy import bar, quiet_option
 from limpet.cli.exit_codes import ExitCode
 from limpet.cli.options import json_option, open_limpet, store_option
-from limpet.cli.output import dim, say, say_json
+from limpet.cli.output import dim, say, say_json, styled
 from limpet.cli.progress import COMPLETED_SIGN, FAILED_SIGN
 from limpet.model import Diagnosis, Verification
 
@@ -57,9 +57,9 @@ def doctor(repair: bool, is_quiet: bool, store: str | None, as_json: bool) -> in
 
 def _say_verification(found: Verification) -> None:
     if found.is_sound:
-        say(f"{click.style(COMPLETED_SIGN, fg='green')} {found.state_id} is sound: {found.records:,} records.")
+        say(f"{styled(COMPLETED_SIGN, fg='green')} {found.state_id} is sound: {found.records:,} records.")
     else:
-        say(f"{click.style(FAILED_SIGN, fg='red')} {found.state_id} is damaged.")
+        say(f"{styled(FAILED_SIGN, fg='red')} {found.state_id} is damaged.")
         for line in _damages(found):
             say(f"    {line}")
         say(_way_out(found))
@@ -94,9 +94,9 @@ def _say_diagnosis(found: Diagnosis) -> None:
     for verification in found.unsound:
         _say_verification(verification)
     for line in found.flaws:
-        say(f"{click.style(FAILED_SIGN, fg='red')} {line}")
+        say(f"{styled(FAILED_SIGN, fg='red')} {line}")
     for line in found.mended:
-        say(f"{click.style(COMPLETED_SIGN, fg='green')} {line}")
+        say(f"{styled(COMPLETED_SIGN, fg='green')} {line}")
     for line in found.harmless:
         say(dim(f"  {line}"))
     states = "1 state" if found.states == 1 else f"{found.states:,} states"

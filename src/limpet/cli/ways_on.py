@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import click
-
 from limpet.cli.options import command_on, command_to_resume
-from limpet.cli.standing import is_held, is_stopped, standing_of
+from limpet.cli.output import styled
+from limpet.cli.standing import ROLLED_BACK, is_held, is_stopped, standing_of
 from limpet.model import EventRecord, ExecutionStatus, InterruptReason, StateHeader, StateStatus
+from limpet.model.notebooks import is_of_notebook
 
 _RESUMED = (StateStatus.FAILED, StateStatus.INTERRUPTED, StateStatus.PAUSED, StateStatus.AWAITING)
 
@@ -17,13 +17,15 @@ def standing_and_way_on(header: StateHeader, store: str | None, rollback: EventR
     ``rollback`` is the newest record of its rollback, if that was begun.
     """
     is_rolled_back = rollback is not None and rollback.status is ExecutionStatus.COMPLETED
-    word = click.style("rolled back", fg="yellow") if is_rolled_back and not is_held(header) else standing_of(header)
+    word = styled(ROLLED_BACK, fg="yellow") if is_rolled_back and not is_held(header) else standing_of(header)
     return word + _way_on(header, store, rollback)
 
 
 def _way_on(header: StateHeader, store: str | None, rollback: EventRecord | None) -> str:
     state_id = header.state_id
-    go_on = f"go on with `{command_to_resume(state_id, store)}`"
+    is_elsewhere = is_of_notebook(header.agent)
+    command = f"await client.resume({state_id!r})" if is_elsewhere else command_to_resume(state_id, store)
+    go_on = f"go on with `{command}`{' in its notebook' if is_elsewhere else ''}"
     if is_held(header):
         return f" by {header.holder}"
     if rollback is not None and rollback.status is ExecutionStatus.COMPLETED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 
 import msgspec
 
@@ -12,6 +13,7 @@ from limpet.engine.history_set import HistorySet
 from limpet.engine.lineage import lineage_of
 from limpet.engine.snapshot import StateSnapshot
 from limpet.errors import UsageError
+from limpet.escapes import one_line
 from limpet.journal.new_timeline import point_of
 from limpet.journal.progress import events_done, progress_of
 from limpet.model import (
@@ -27,6 +29,7 @@ from limpet.model import (
     checked_artifact_id,
 )
 from limpet.model.progress import TOTAL_EVENTS
+from limpet.model.usage import counted
 
 _EARLIER = 100
 """Among so many completed states an earlier run of the same pipeline is looked for."""
@@ -37,6 +40,17 @@ class StateView(msgspec.Struct, frozen=True):
 
     header: StateHeader
     history: HistorySet
+
+    def __repr__(self) -> str:
+        header, count = self.header, counted(len(self.history), "event")
+        return f"<state {one_line(header.state_id)}: {header.status}, {count}>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: what the state is, and its first events."""
+        header = self.header
+        said = (header.agent, header.metadata.pipeline_name, header.metadata.description, *header.metadata.tags)
+        about = escape(one_line(", ".join(filter(None, said))))
+        return f"<p>{escape(repr(self)[1:-1])}</p><p>{about}</p>{self.history._repr_html_()}"  # pyright: ignore[reportPrivateUsage]  # what notebooks call
 
 
 class Looking(OpenedStore):
@@ -65,9 +79,12 @@ class Looking(OpenedStore):
 
         Raises UnknownState, UnknownTimeline, UnknownCheckpoint, StateCorrupted.
         """
-        history, _ = self._reader(state_id).history()
+        reader = self._reader(state_id)
+        history, _ = reader.history()
         point = point_of(history, None, checkpoint, timeline)
-        return HistorySet(history if point is None else history.on(point.parts), self._stored)
+        if point is None:
+            return HistorySet(history, self._stored, reader.header.status)
+        return HistorySet(history.on(point.parts), self._stored)
 
     def timelines(self, state_id: str) -> list[Timeline]:
         """The timelines of a state, in the order of their beginning. Raises UnknownState."""

@@ -6,7 +6,6 @@ next one off, and never bring it forward. It blocks, and is for a thread.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from limpet.engine.lease import mark_ended, mark_running, new_holder
 from limpet.engine.progress import Told
 from limpet.errors import UsageError
 from limpet.journal.schedule import next_due
+from limpet.logs import logger
 from limpet.model import Cleanup, CleanupRun, Holder, Retention, Schedule
 from limpet.model.header import utc
 
@@ -41,7 +41,7 @@ WITHOUT_NOTES = timedelta(days=1)
 Clean = Callable[[Retention, bool, Told], Cleanup]
 """Cleans up by a retention, compacts the file if that is wanted, and tells of progress."""
 
-log = logging.getLogger("limpet.cleanup")
+log = logger("limpet.cleanup")
 
 
 class _SupervisorEnded(Exception):

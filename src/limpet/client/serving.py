@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, cast
@@ -27,10 +26,11 @@ from limpet.client.keeping import Keeping
 from limpet.engine.clock import SYSTEM_CLOCK
 from limpet.errors import Awaiting, BackendUnavailable, ExecutionInterrupted, LeaseHeld, LimpetError, UsageError
 from limpet.journal.waits import noted_waiting
+from limpet.logs import logger
 from limpet.model import CleanupRun, StateHeader, StateStatus
 from limpet.model.interrupts import SHUT_DOWN
 
-log = logging.getLogger("limpet.serving")
+log = logger("limpet.serving")
 
 LISTEN_S = 0.05
 """How often the store is asked for letters that other processes have delivered."""

@@ -6,7 +6,6 @@ Nothing here is global. Each ``Configuration`` remembers its own folder, file, e
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from limpet.config.retention_table import retention_of
 from limpet.config.retry_tables import retry_configs
 from limpet.config.variables import ours
 from limpet.errors import ConfigurationError, ConfigurationProblem, UsageError
+from limpet.logs import logger
 from limpet.model import Budget, CheckpointPolicy, EventType, Retention, RetryConfig
 from limpet.processes import new_lock
 
@@ -35,7 +35,7 @@ RetryConfigs = tuple[RetryConfig | None, dict[EventType, RetryConfig]]
 
 _UNLIMITED: Final = BudgetSettings()
 
-log = logging.getLogger("limpet.config")
+log = logger("limpet.config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Configuration:
                 self._merged, self._file = with_fixed(self._merged, new), file
                 self._values = self._merged.settings
         if reloaded.problems or reloaded.fixed:
-            log.warning("%s", reloaded)
+            log.warning("%s", " ".join(str(reloaded).split("\n")))
         if reloaded.changed:
             self._tell(reloaded.changed)
         return reloaded

@@ -349,13 +349,14 @@ class FunctionActor(Actor[P, R]):
     def reference(self) -> str | None:
         if isinstance(self.owner, type):
             name = self.__qualname__.rpartition(".")[2]
-            return reference_of(self.owner.__module__, f"{self.owner.__qualname__}.{name}")
-        is_function = type(self.__wrapped__) is FunctionType and self.__name__ != "<lambda>"
+            return reference_of(self.owner.__module__, f"{self.owner.__qualname__}.{name}", self.__wrapped__)
+        function = self.__wrapped__
+        is_function = type(function) is FunctionType and self.__name__ != "<lambda>"
         if is_function and "<locals>" in self.__qualname__:
             return None
         if self._found_at is None:  # While it is being declared, its module does not have it yet.
-            self._found_at = reference_to(self._is_declared_as, self.__module__, self.__qualname__)
-        return self._found_at or (reference_of(self.__module__, self.__qualname__) if is_function else None)
+            self._found_at = reference_to(self._is_declared_as, self.__module__, self.__qualname__, function)
+        return self._found_at or (reference_of(self.__module__, self.__qualname__, function) if is_function else None)
 
     def _is_declared_as(self, other: object) -> bool:
         # Not isinstance: that asks the object, and a stand-in for another one may refuse to answer.
@@ -424,4 +425,5 @@ class HandlerActor(Actor[[Any], Any]):
     @property
     def reference(self) -> str | None:
         cls = type(self)
-        return None if cls.__module__.startswith("limpet.") else reference_of(cls.__module__, cls.__qualname__)
+        is_ours = cls.__module__.startswith("limpet.")
+        return None if is_ours else reference_of(cls.__module__, cls.__qualname__, self.function)

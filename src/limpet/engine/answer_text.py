@@ -10,6 +10,7 @@ from typing import Any
 from limpet.codec.summaries import Instance
 from limpet.engine.questions import expected
 from limpet.errors import WrongAnswer
+from limpet.escapes import one_line
 from limpet.model.waits import Question
 
 _WORDS = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
@@ -63,7 +64,7 @@ def ask_in_terminal(question: Question) -> Any:
 
     Gives None, and so leaves the question open, where nobody is there or they say nothing.
     """
-    return asked(question, input, lambda line: sys.stderr.write(f"{line}\n"))
+    return asked(question, input, lambda line: sys.stderr.write(f"{one_line(line)}\n"))
 
 
 def asked(question: Question, read: Callable[[str], str], tell: Callable[[str], object]) -> Any:
@@ -90,7 +91,8 @@ def question_lines(question: Question) -> list[str]:
             f"A question that cannot be read ({question.address or f'record {question.seq}'}).",
             f"  problem   {question.problem}",
         ]
-    lines = [question.prompt]
+    # Further lines of a prompt have a mark, so that none can look like what is told of it below.
+    lines = question.prompt.replace("\n", "\n  | ").split("\n")
     if question.problem:
         lines.append(f"  problem   {question.problem}")
     if question.refused:

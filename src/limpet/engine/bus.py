@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
 from limpet import processes
+from limpet.logs import logger
 from limpet.model import EventNotice
 
 Handler = Callable[[EventNotice], object] | Callable[[EventNotice], Awaitable[object]]
 
-log = logging.getLogger("limpet.bus")
+log = logger("limpet.bus")
 
 PATIENCE_S = 0.02
 """The longest moment a call ever gives its subscribers."""

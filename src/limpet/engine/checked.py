@@ -54,7 +54,7 @@ class Checked(msgspec.Struct, frozen=True):
         return len(self.reports)
 
     def __str__(self) -> str:
-        shown = [line for report in self.reports.values() if not report.is_ok for line in str(report).splitlines()]
+        shown = [line for report in self.reports.values() if not report.is_ok for line in str(report).split("\n")]
         went = len(self.reports) - len(self.failed)
         verb = "validated" if self.mode is ReplayMode.VALIDATION else "rehearsed"
         states = "1 state" if len(self.reports) == 1 else f"{len(self.reports)} states"

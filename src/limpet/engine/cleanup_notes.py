@@ -9,7 +9,6 @@ made up for by the next who finds the turn free.
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from limpet.backends.contract import StateBackend
 from limpet.engine.clock import SYSTEM_CLOCK
 from limpet.engine.lease import is_dead
 from limpet.errors import LimpetError, UsageError
+from limpet.logs import logger
 from limpet.model import Cleanup, CleanupRun, Holder
 from limpet.model.header import utc
 from limpet.model.schedule import Moment
@@ -31,7 +31,7 @@ ABANDONED = timedelta(hours=1)
 _TRIES = 100
 _LONGEST_ERROR = 1000
 
-log = logging.getLogger("limpet.cleanup")
+log = logger("limpet.cleanup")
 
 
 class _Turn(msgspec.Struct, frozen=True):

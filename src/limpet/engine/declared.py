@@ -21,6 +21,7 @@ from limpet.engine.actors import Actor, FunctionActor, declared_once
 from limpet.engine.named_agent import parts_of, shown
 from limpet.errors import AgentNotFound
 from limpet.model import EventType
+from limpet.model.notebooks import is_of_notebook
 
 if TYPE_CHECKING:
     from limpet.engine.allowed_code import AllowedCode
@@ -82,6 +83,8 @@ def import_actor(reference: str) -> Actor[..., Any]:
 
     Raises AgentNotFound that says what is missing.
     """
+    if is_of_notebook(reference):
+        raise AgentNotFound(reference, "it was declared in a notebook, and can be imported from nowhere; run its cells")
     place, qualified = parts_of(reference)
     return _actor_in(import_code(place, reference), qualified, reference)
 

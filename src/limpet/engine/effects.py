@@ -8,7 +8,6 @@ it; until then the state awaits that.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +17,7 @@ from limpet.engine.live import LiveState
 from limpet.engine.scope import Scope, current_scope
 from limpet.engine.threads import run_plain
 from limpet.errors import OutcomeUnknown, UsageError
+from limpet.logs import logger
 from limpet.model import (
     CurrentEvent,
     Details,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from limpet.engine.actors import Actor
     from limpet.engine.call import Call
 
-log = logging.getLogger("limpet.effects")
+log = logger("limpet.effects")
 
 
 def current_event() -> CurrentEvent:

@@ -8,12 +8,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from limpet.artifacts.stored_values import StoredValues
+from limpet.engine.notebook_tables import history_table
 from limpet.errors import UnknownAddress
+from limpet.escapes import one_line
 from limpet.journal.address import nearest
 from limpet.journal.history import History
 from limpet.journal.retry_statistics import statistics_of
 from limpet.journal.tracebacks import whole_traceback
-from limpet.model import EventRecord, ExecutionStatus, Record, RetryStatistics
+from limpet.model import EventRecord, ExecutionStatus, Record, RetryStatistics, StateStatus
+from limpet.model.usage import counted
 
 
 class HistorySet:
@@ -23,9 +26,19 @@ class HistorySet:
     inside it have not recorded. The record at an address has the whole text.
     """
 
-    def __init__(self, history: History, stored: StoredValues) -> None:
+    def __init__(self, history: History, stored: StoredValues, status: StateStatus | None = None) -> None:
         self._history = history
         self._stored = stored
+        self._status = status
+        """How its state stands, where that is its current timeline."""
+
+    def __repr__(self) -> str:
+        status = "" if self._status is None else f" {self._status},"
+        return f"<history of {one_line(self._history.state_id)}:{status} {counted(len(self), 'event')}>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the first events, and how many more there are."""
+        return history_table(repr(self)[1:-1], self._history)
 
     def __iter__(self) -> Iterator[Record]:
         return self._history.life()

@@ -7,7 +7,6 @@ lease whose holder lives, or may live elsewhere, is left alone until it runs out
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import secrets
 import socket
@@ -26,6 +25,7 @@ from limpet import processes
 from limpet.backends.contract import Claim, Grant, StateBackend
 from limpet.backends.holders import know_holders
 from limpet.errors import LeaseHeld, LeaseLost, LimpetError, StateDeleted
+from limpet.logs import logger
 from limpet.model import Holder, InterruptSignal
 from limpet.model.defaults import LEASE_TTL_S
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from limpet.engine.live import LiveState
     from limpet.engine.saver import Saver
 
-log = logging.getLogger("limpet.leases")
+log = logger("limpet.leases")
 
 LISTEN_S = 0.2
 """How often a process asks whether anybody wants one of its runs to stop."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,14 @@ from limpet.engine.scope import current_scope
 from limpet.engine.stopping import HANDED_BACK, cancel, leave_behind
 from limpet.errors import LeaseHeld
 from limpet.journal.lifecycle import state_may_become
+from limpet.logs import logger
 from limpet.model import InterruptReason, InterruptSignal, StateStatus
 from limpet.model.interrupts import ROLLED_BACK, to_plain
 
 if TYPE_CHECKING:
     from limpet.engine.live import LiveState
 
-log = logging.getLogger("limpet.interrupts")
+log = logger("limpet.interrupts")
 
 GRACE_S = 2.0
 """How long tasks that were cancelled, and generators that are closed, have for their cleaning up."""

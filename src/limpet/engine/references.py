@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from limpet.codec.names import main_module_name
+from limpet.model.notebooks import NOTEBOOK, is_cell
 
 
-def reference_of(module: str, qualified_name: str) -> str | None:
-    """Where a thing declared in a module can be imported from; the running script is named by its file."""
+def reference_of(module: str, qualified_name: str, function: Callable[..., Any] | None = None) -> str | None:
+    """Where a thing declared in a module can be imported from; the running script is named by its file.
+
+    What is declared in a notebook can be imported from nowhere, and is named as that.
+    """
     if not module or "<locals>" in qualified_name:
         return None
     if module != "__main__":
         return f"{module}:{qualified_name}"
+    code = None if function is None else getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None and is_cell(code.co_filename):
+        return f"{NOTEBOOK}:{qualified_name}"
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None:
@@ -24,13 +33,15 @@ def reference_of(module: str, qualified_name: str) -> str | None:
     return f"{_whole_path(file)}:{qualified_name}" if file else None
 
 
-def reference_to(is_it: Callable[[object], bool], module: str, qualified_name: str) -> str | None:
+def reference_to(
+    is_it: Callable[[object], bool], module: str, qualified_name: str, function: Callable[..., Any]
+) -> str | None:
     """As ``reference_of``, for what may stand in its module under another name than its own; None where it does not."""
     space = sys.modules.get(module)
     if is_it(_followed(space, qualified_name)):
-        return reference_of(module, qualified_name)
+        return reference_of(module, qualified_name, function)
     other = None if space is None else next((name for name, value in vars(space).items() if is_it(value)), None)
-    return None if other is None else reference_of(module, other)
+    return None if other is None else reference_of(module, other, function)
 
 
 def imported_module(reference: str) -> ModuleType | None:

@@ -12,7 +12,6 @@ Records that are held back are checked before they are written: each must be int
 from __future__ import annotations
 
 import concurrent.futures
-import logging
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -26,12 +25,13 @@ from limpet.codec import frames
 from limpet.engine.notices import tell_of_saving
 from limpet.errors import BackendUnavailable, LimpetError, StateCorrupted
 from limpet.journal.saving import Recorded, Unsaved, is_due, why_save
+from limpet.logs import logger
 from limpet.model import CheckpointPolicy, CheckpointTrigger, OnSaveError, Pin
 
 if TYPE_CHECKING:
     from limpet.engine.recording import Recording
 
-log = logging.getLogger("limpet.saving")
+log = logger("limpet.saving")
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0

@@ -12,7 +12,6 @@ what it gives or raises from then on is not recorded.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,14 @@ import msgspec
 
 from limpet.engine.scope import Scope, current_scope
 from limpet.errors import ExecutionInterrupted, LimpetError
+from limpet.logs import logger
 from limpet.model import InterruptReason, InterruptSignal, StateStatus
 from limpet.model.interrupts import SHUT_DOWN
 
 if TYPE_CHECKING:
     from limpet.engine.live import LiveState
 
-log = logging.getLogger("limpet.interrupts")
+log = logger("limpet.interrupts")
 
 INSIST_S = 5.0
 """After so long, code that has not ended although it was cancelled is cancelled again, and reported."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
-import logging
 import os
 import sys
 import traceback
@@ -23,10 +22,11 @@ from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stopping import Stopped, tasks_inside
 from limpet.engine.workers import Workers
 from limpet.errors import UsageError
+from limpet.logs import logger
 
 R = TypeVar("R")
 
-log = logging.getLogger("limpet.interrupts")
+log = logger("limpet.interrupts")
 
 _workers = Workers("limpet-plain")
 _given_up: set[concurrent.futures.Future[Any]] = set()

@@ -8,7 +8,6 @@ still does is not recorded any more.
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,13 @@ from limpet.engine.scope import Scope, current_scope
 from limpet.engine.stopping import cancel_task, leave_behind
 from limpet.errors import EventTimedOut
 from limpet.journal.retry import time_left_s
+from limpet.logs import logger
 from limpet.model import RetryConfig
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
 
-log = logging.getLogger("limpet.interrupts")
+log = logger("limpet.interrupts")
 
 GRACE_S = 1.0
 """How long a handler that was cancelled has for its cleaning up, before its caller goes on without it."""

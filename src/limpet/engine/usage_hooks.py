@@ -8,7 +8,6 @@ Which classes have a hook is a fact about the process.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -16,11 +15,12 @@ from fractions import Fraction
 from typing import Any, Final, TypeVar, cast
 
 from limpet.errors import UsageError
+from limpet.logs import logger
 from limpet.model.usage import LLMResult, Usage
 
 T = TypeVar("T")
 
-log = logging.getLogger("limpet.usage")
+log = logger("limpet.usage")
 
 MOST_TOKENS = 2**63 - 1
 LONGEST_NAME = 200

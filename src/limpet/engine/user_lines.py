@@ -7,12 +7,15 @@ import sys
 import warnings
 from types import CodeType
 
+from limpet.escapes import one_line
+
 Site = tuple[CodeType, int]
 """A place in code: the code, and the offset of the instruction. Finding its line takes longer than an event."""
 
 
 def warn_at_user(message: str, category: type[Warning]) -> None:
     """Warn at the line of the user's that awaits a call, or has made a task of it."""
+    message = one_line(message)
     file, line = _site()
     if file:
         warnings.warn_explicit(message, category, file, line)

@@ -10,7 +10,6 @@ What threads do for a run is known from the hooks in ``thread_hooks.py``, as lon
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -20,13 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from limpet.engine.scope import Scope, current_scope, key_in_use
 from limpet.errors import UsageError
+from limpet.logs import logger
 
 if TYPE_CHECKING:
     from limpet.engine.actors import Actor
 
 R = TypeVar("R")
 
-log = logging.getLogger("limpet.threads")
+log = logger("limpet.threads")
 
 _MOST_REMEMBERED = 8
 """Of so many pieces of work that have ended it is known what they called, for each call."""

@@ -88,7 +88,7 @@ class ValidationReport:
         lines = [f"{'✓' if self.is_ok else '✗'} {self.state_id}: {told}"]
         lines += first_lines(
             [
-                *(f"    {line}" for mismatch in self.mismatches for line in str(mismatch).splitlines()),
+                *(f"    {line}" for mismatch in self.mismatches for line in str(mismatch).split("\n")),
                 *(f"    - {address} was not executed" for address in self.missing),
                 *(f"    + {address} is not recorded" for address in self.extra),
             ]

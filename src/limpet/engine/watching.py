@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, cast
 
 from limpet.engine.scope import current_scope
 from limpet.errors import BudgetExceeded
+from limpet.logs import logger
 from limpet.model import InterruptReason, InterruptSignal
 from limpet.model.interrupts import signal_of
 
 if TYPE_CHECKING:
     from limpet.engine.live import LiveState
 
-log = logging.getLogger("limpet.interrupts")
+log = logger("limpet.interrupts")
 
 EVERY_S = 0.05
 """How often a checker is asked."""

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from limpet.escapes import one_line
+
 
 class DifferenceKind(StrEnum):
     """What happened at a place between the one value and the other."""
@@ -32,8 +34,8 @@ class Difference(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         match self.kind:
             case DifferenceKind.CHANGED:
-                return f"{self.place}: {self.before} -> {self.after}"
+                return one_line(f"{self.place}: {self.before} -> {self.after}")
             case DifferenceKind.ADDED:
-                return f"{self.place}: added {self.after}"
+                return one_line(f"{self.place}: added {self.after}")
             case DifferenceKind.REMOVED:
-                return f"{self.place}: removed {self.before}"
+                return one_line(f"{self.place}: removed {self.before}")

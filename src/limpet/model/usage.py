@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from limpet.escapes import one_line
+
 _MOST_SHOWN = 10
 
 
@@ -69,7 +71,7 @@ class UsageTotals(msgspec.Struct, frozen=True, kw_only=True):
         if self.replayed.calls:
             told += f"; replay saved {self.replayed}"
         models = self.by_model if len(self.by_model) > 1 else {}
-        lines = [f"  {name or 'not named'}: {used}" for name, used in models.items()]
+        lines = [f"  {one_line(name) or 'not named'}: {used}" for name, used in models.items()]
         more = [f"  … and {len(lines) - _MOST_SHOWN} more models"] if len(lines) > _MOST_SHOWN else []
         return "\n".join([told, *lines[:_MOST_SHOWN], *more])
 

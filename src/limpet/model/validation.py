@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from limpet.escapes import one_line
 from limpet.model.difference import Difference
+from limpet.model.notebooks import is_cell
 
 _MOST_SHOWN = 20
 
@@ -68,6 +70,8 @@ class Rehearsed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> str:
+        if is_cell(self.file):
+            return f"notebook cell, line {self.line}"
         return f"{self.file}:{self.line}" if self.file else ""
 
     def __str__(self) -> str:
@@ -113,7 +117,7 @@ class RehearsalReport(msgspec.Struct, frozen=True, kw_only=True):
         lines = [f"{'✓' if self.is_ok else '✗'} {self.state_id}: {told}"]
         lines += first_lines([f"    {each}" for each in self.divergences])
         if self.error is not None:
-            lines.append(f"    failed: {self.error}")
+            lines.append(f"    failed: {one_line(self.error)}")
         if self.is_ok and self.goes_on_at is not None:
             lines.append(f"    would go on at {self.goes_on_at.address}")
         return "\n".join(lines)
@@ -130,4 +134,4 @@ class NotChecked(msgspec.Struct, frozen=True):
         return False
 
     def __str__(self) -> str:
-        return f"? {self.state_id}: {self.why}"
+        return f"? {self.state_id}: {one_line(self.why)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from limpet import Agent, AgentNotFound, agent, tool
-from limpet.engine.actors import FunctionActor, reference_of
+from limpet.engine.actors import FunctionActor
 from limpet.engine.allowed_code import AllowedCode
 from limpet.engine.declared import find_actor, import_actor
 from limpet.engine.references import reference_of

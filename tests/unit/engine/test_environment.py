@@ -15,11 +15,11 @@ from limpet.engine.environment.command_line import (
     MASK,
     MOST_ARGUMENTS,
     MOST_CHARACTERS,
-    is_secret_name,
     masked,
     masked_command,
     readable,
 )
+from limpet.engine.environment.secret_shapes import is_secret_name
 from limpet.model import StateMetadata
 
 NOT_TO_BE_SEEN = "hunter2"

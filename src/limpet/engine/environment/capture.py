@@ -65,7 +65,7 @@ def _environment(agent: str | None, capture: Capture | None) -> dict[str, Any]:
             found = {
                 "packages": _attempted(packages.imported_packages),
                 "git": _attempted(lambda: repository.first_repository(_places(agent))),
-                "started_in": _attempted(lambda: command_line.readable(os.getcwd())),
+                "started_in": _attempted(lambda: command_line.without_credentials(command_line.readable(os.getcwd()))),
             }
             given = {name: fact for name, fact in found.items() if fact}
             return {**_of_the_installation(), **_of_the_process(), **given}

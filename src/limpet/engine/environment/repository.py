@@ -22,6 +22,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import IO, Any
 
+from limpet.engine.environment.command_line import readable, without_credentials
 from limpet.processes import new_lock
 
 FIRST_WAIT_S = 0.05
@@ -72,7 +73,7 @@ def head_of(top: str) -> dict[str, str]:
     facts = {"commit": commit} if commit else {}
     # A repository whose refs are in one table has this name in place of the branch, for programs that cannot read it.
     if name.startswith(_BRANCHES) and name != f"{_BRANCHES}.invalid":
-        facts["branch"] = name.removeprefix(_BRANCHES).encode("utf-8", "replace").decode()
+        facts["branch"] = without_credentials(readable(name.removeprefix(_BRANCHES)))
     return facts
 
 

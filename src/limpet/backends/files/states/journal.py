@@ -7,7 +7,6 @@ several states can be made durable together; until it is settled it can be undon
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -25,13 +24,14 @@ from limpet.backends.files.states.wishes import drop_wish
 from limpet.backends.files.stored import sync_content
 from limpet.backends.files.tree import FILE_MODE
 from limpet.lines import to_line
+from limpet.logs import logger
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _BEGIN = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOTED_EVERY = 1 << 16
 """After so many bytes the standing is noted again, so that whoever looks has little to read."""
 
-_log = logging.getLogger("limpet")
+_log = logger("limpet")
 
 
 class Rules(msgspec.Struct, frozen=True):
