@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from limpet.artifacts.stored_values import Encoded, Pending, has_secret
+from limpet.artifacts.stored_values import Pending
 from limpet.codec import values
-from limpet.codec.secret_search import secrets_at_hand
 from limpet.codec.secrets import MARK as SECRET_MARK
 from limpet.engine.allowed import require_allowed
 from limpet.engine.attempts import cut_off, failure_behind, inside_of_attempt, is_no_failure, take_up, try_again
 from limpet.engine.call import Call
+from limpet.engine.call_values import encode_input, encode_result
 from limpet.engine.compare import compare
 from limpet.engine.drift import check_ended, check_given, check_going_on, check_new
 from limpet.engine.effects import is_unknown, new_key, probed, recorded_key, settle_happened
@@ -26,7 +26,6 @@ from limpet.engine.exits import ends_program
 from limpet.engine.failures import causes_of, failure_in, mark_failed, recorded_error
 from limpet.engine.handlers import LEVELS_ON_A_STACK, run_handler
 from limpet.engine.lease import since_boot
-from limpet.engine.live import LiveState
 from limpet.engine.notices import tell
 from limpet.engine.opening import newest_record, require_lease, take_lease
 from limpet.engine.order import Order
@@ -49,7 +48,6 @@ from limpet.engine.storage_view import begin_inside, is_new_execution, note_ente
 from limpet.engine.time_limits import run_limited
 from limpet.engine.tracebacks import note_recorded
 from limpet.engine.turns import IN_ORDER, Given, Turn
-from limpet.engine.unawaited import require_awaited
 from limpet.engine.unconfirmed import made_durable
 from limpet.engine.undo_names import name_of_undo
 from limpet.engine.waiting import perform_wait
@@ -145,7 +143,7 @@ async def perform_call(scope: Scope, call: Call) -> Any:
         given = actor.input_of(call.inputs, call.kwargs)
         encoded, pending = live.stored.encode_small(given), ()
         if encoded is None or SECRET_MARK in encoded or not live.records_inputs:
-            encoded, pending = await _encode_input(live, call, given)
+            encoded, pending = await encode_input(live, call, given)
         if address == live.resume_from_address:
             live.resume_from_address = None
         record = live.history.latest.get(address)
@@ -267,25 +265,6 @@ async def _run_again(scope: Scope, call: Call, record: EventRecord | None, encod
             live.stopper.look()
 
 
-async def _encode_input(live: LiveState, call: Call, given: Any) -> Encoded:
-    """The input as it is recorded, where that is large or has secrets.
-
-    Where inputs are not recorded, what tells it from others.
-    """
-    pending: Sequence[Pending] = ()
-    encoded = live.stored.encode_small(given) if live.records_inputs else live.stored.canonical(given)
-    if encoded is None:
-        require_awaited(call.actor.name, given)
-        encoded, pending = await live.stored.encode_input(given, is_lenient=True)
-        if not pending:
-            live.secrets |= secrets_at_hand(
-                given
-            )  # It may have a part that cannot be stored, and is noted by its type.
-    if has_secret(encoded, pending):
-        live.secrets |= call.actor.secrets_in(call.inputs, call.kwargs)
-    return encoded, pending
-
-
 async def _execute(
     scope: Scope,
     call: Call,
@@ -327,7 +306,7 @@ async def _execute(
                 check_ended(child, call)
             encoded_result, produced = None if actor.is_kept_apart else live.stored.encode_small(result), ()
             if encoded_result is None or SECRET_MARK in encoded_result:
-                encoded_result, produced = await _encode_result(live, actor, result)
+                encoded_result, produced = await encode_result(live, actor, result)
             results = await live.put_artifacts(produced) if produced else ()
             break
         except BaseException as error:
@@ -446,18 +425,6 @@ def _begin(
         child.pending_start = start
     call.start = start
     return child, start
-
-
-async def _encode_result(live: LiveState, actor: Actor[..., Any], result: Any) -> Encoded:
-    """The result as it is recorded, where that is large or has secrets."""
-    pending: Sequence[Pending] = ()
-    hidden = actor.hide_result(result)
-    encoded = None if actor.is_artifact else live.stored.encode_small(hidden)
-    if encoded is None:
-        encoded, pending = await live.stored.encode_result(hidden, actor.is_artifact)
-    if has_secret(encoded, pending):
-        live.secrets |= actor.secrets_in_result(result)
-    return encoded, pending
 
 
 async def _settle_failure(

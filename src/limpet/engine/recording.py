@@ -162,8 +162,6 @@ class Recording(Framing):
                 before = self._before(scope, with_fired(scope, inside))
             address, _, began, version, fingerprint, input_, named, attempt, kept, is_gate = start
             seq = len(self.history.journal) + 1 if before is None else before.next_seq
-            if seq > self._close_pages_at:
-                self._close_pages(seq)
             is_settled = status is _COMPLETED or status is _FAILED
             is_in_order = is_settled and (details is None or not details.at_once)
             if order is not None and order.next > 0 and (is_in_order or status is _CANCELLED):
@@ -396,7 +394,10 @@ class Recording(Framing):
         return self.lease
 
     def _append(self, bodies: list[bytes], update: StateUpdate | None) -> Append:
-        append = Append(self.lease or self._held_lease(), len(self.history.journal) - len(bodies) + 1, bodies)
+        position = len(self.history.journal)
+        if position > self._close_pages_at:
+            self._close_pages(position)
+        append = Append(self.lease or self._held_lease(), position - len(bodies) + 1, bodies)
         if update is None:
             return append
         update = msgspec.structs.replace(update, end=End(self.history.position, self._link))

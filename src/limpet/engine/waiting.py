@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,13 @@ from limpet.engine.scope import Scope, Start
 from limpet.engine.untaken import Arrived
 from limpet.engine.waits import waits_of
 from limpet.journal.waits import due_at_of, is_question, noted_in, open_waits, waiting_of
+from limpet.logs import logger
 from limpet.model import Details, EventRecord, ExecutionStatus
 
 if TYPE_CHECKING:
     from limpet.engine.call import Call
 
-log = logging.getLogger("limpet.questions")
+log = logger("limpet.questions")
 
 _COMPLETED = ExecutionStatus.COMPLETED
 _FAILED = ExecutionStatus.FAILED

@@ -20,8 +20,9 @@ from typing import cast
 
 import msgspec
 
-from limpet.errors import LimpetError, StateCorrupted
+from limpet.errors import StateCorrupted
 from limpet.journal.address import is_top_level
+from limpet.journal.checkpoints import checkpoints_of
 from limpet.journal.executions import Executions
 from limpet.journal.lifecycle import event_may_become
 from limpet.journal.pages import Page, PagedIndex, PagedJournal, ReadPage
@@ -29,15 +30,12 @@ from limpet.journal.storage_changes import StorageChanges
 from limpet.journal.timeline import Sieve, TimelineIndex, Verdict, first_lost, intact, require_whole
 from limpet.model import (
     Checkpoint,
-    CheckpointNote,
     CheckpointRecord,
     DamagedRecord,
     DroppedRecord,
     EventRecord,
     ExecutionStatus,
     Part,
-    Progress,
-    ProgressSource,
     ReadRecord,
     Record,
     StateMetadata,
@@ -427,18 +425,7 @@ class History:
         anything of it; and else empty, since it has changed since.
         """
         records = [record for record in self.journal if type(record) is CheckpointRecord]
-        if metadata is None or any(record.metadata for record in records):
-            metadata = StateMetadata()
-        found: list[Checkpoint] = []
-        for record in records:
-            try:
-                metadata = StateMetadata.from_json(record.metadata) if record.metadata else metadata
-                found.append(_checkpoint(record, metadata, self.timelines.number_at(record.seq)))
-            except (msgspec.MsgspecError, LimpetError, RecursionError, OverflowError, OSError, ValueError) as error:
-                # It may come from anybody: its checksum fits, and what is in it need not be what is written here.
-                why = f"its time or its metadata cannot be read ({error})"
-                raise StateCorrupted(self.state_id, record.seq, why) from error
-        return found
+        return checkpoints_of(self.state_id, records, self.timelines, metadata)
 
     def life(self) -> Iterator[Record]:
         """Every record in order, with the start of an attempt shown before its outcome where it has no record itself,
@@ -459,22 +446,6 @@ class History:
                     if record.status is ExecutionStatus.RETRYING:
                         yield msgspec.structs.replace(record, status=_FAILED, details=None)
             yield record
-
-
-def _checkpoint(record: CheckpointRecord, metadata: StateMetadata, timeline: int) -> Checkpoint:
-    note = record.note or CheckpointNote()
-    return Checkpoint(
-        position=record.seq,
-        status=record.status,
-        metadata=metadata,
-        saved_at=record.recorded_at,
-        timeline=timeline,
-        trigger=note.trigger,
-        address=note.address,
-        events=note.events,
-        progress=Progress(note.done, note.total, ProgressSource.SAID) if note.total else None,
-        error=note.error,
-    )
 
 
 _ENDS_AN_ATTEMPT = frozenset(

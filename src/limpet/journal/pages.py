@@ -7,7 +7,7 @@ Only what the store has for certain may be closed. All else of a history is in m
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, final, overload
 
@@ -61,9 +61,9 @@ class Page:
     def event(self, address: str) -> EventRecord:
         """The completed event with an address that stands on this page. Raises what reading it raises."""
         events = self._events
-        return (self.open() if events is None else events)[address]
+        return (self.opened() if events is None else events)[address]
 
-    def open(self) -> dict[str, EventRecord]:
+    def opened(self) -> dict[str, EventRecord]:
         """Read the page, if it is closed, and let it be in memory for a while."""
         events = self._events
         if events is None:
@@ -91,11 +91,10 @@ class PagedJournal(Items):
         """The records up to here are on pages."""
         self._kept = 0
         """How many bytes of pages were kept."""
-        self._open: dict[Page, None] = {}
+        self._open: deque[Page] = deque()
         """The pages that are open, in the order of their opening."""
         self._opened = 0
         """How often a page was opened."""
-        self._lock = threading.Lock()
 
     def next_page(self, last: int, kept: bytes | None = None) -> Page:
         """The page that ends at that record, behind those that there are."""
@@ -120,15 +119,13 @@ class PagedJournal(Items):
             super().__setitem__(place, items)
 
     def note_opened(self, page: Page) -> None:
-        with self._lock:
-            self._open[page] = None
-            self._opened += 1
-            # Where events are asked for without any order, pages that are open stay so: reading all of them over and
-            # over would take far longer than the memory is worth.
-            if len(self._open) > MOST_OPEN and self._opened <= 2 * self._closed_until // SIZE:
-                oldest = next(iter(self._open))
-                del self._open[oldest]
-                oldest.close()
+        """Close the page that was opened first, where many are open. Called on any thread, also twice for a page."""
+        self._open.append(page)
+        self._opened += 1
+        # Where events are asked for without any order, pages that are open stay so: reading all of them over and over
+        # would take far longer than the memory is worth.
+        if len(self._open) > MOST_OPEN and self._opened <= 2 * self._closed_until // SIZE:
+            self._open.popleft().close()
 
     def put_back(self) -> list[Record | DamagedRecord]:
         """All records, in memory again, as the index has them from now on."""
@@ -149,7 +146,7 @@ class PagedJournal(Items):
         if type(item) is not Page:
             return item
         seq = range(len(self))[place] + 1
-        return next(event for event in item.open().values() if event.seq == seq)
+        return next(event for event in item.opened().values() if event.seq == seq)
 
     def __iter__(self) -> Iterator[Record | DamagedRecord]:
         """All records. Those of pages are read, and not kept."""
