@@ -178,7 +178,8 @@ class History:
 
     def read_closed(self, records: Iterable[Record | DamagedRecord], last: int, kept: bytes | None) -> None:
         """Take up the records that the store has up to that number, and let as few of them as possible be in memory."""
-        self.extend(records, cast("PagedJournal", self.journal).next_page(last, kept))
+        journal = self.journal
+        self.extend(records, journal.next_page(last, kept) if type(journal) is PagedJournal else None)
 
     def extend(self, records: Iterable[Record | DamagedRecord], page: Page | None = None) -> None:
         """Take up many records. Most are first outcomes, for which their places, or their page, are all that is needed.
@@ -208,7 +209,8 @@ class History:
                 self.next_order = next_order
                 self.add(record)
                 next_order = self.next_order
-                latest, to_retry = self.index, self.to_retry
+                latest, to_retry, take = self.index, self.to_retry, self.journal.append
+                page = page if type(self.journal) is PagedJournal else None
                 belong = None if self.records is self.journal else self.records.append
         self.next_order = next_order
 

@@ -157,7 +157,7 @@ class PagedJournal(Items):
                 yield item
                 place += 1
             else:
-                yield from self.read_page(item)[place + 1 - item.first :]
+                yield from self.read_page(item)[place + 1 - item.first : len(self) + 1 - item.first]
                 place = item.last
 
     def __reversed__(self) -> Iterator[Record | DamagedRecord]:

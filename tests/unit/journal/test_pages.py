@@ -12,7 +12,17 @@ from limpet.journal import pages
 from limpet.journal.history import History
 from limpet.journal.order import RecordedOrder, outcome_in
 from limpet.journal.pages import Page, PagedJournal
-from limpet.model import EventRecord, ExecutionStatus, Part, Record, StorageRecord, TimelineRecord, TimerRecord
+from limpet.model import (
+    DroppedRecord,
+    DropReason,
+    EventRecord,
+    ExecutionStatus,
+    Part,
+    Record,
+    StorageRecord,
+    TimelineRecord,
+    TimerRecord,
+)
 
 E = ExecutionStatus
 RUN = "run::agent_call"
@@ -167,3 +177,18 @@ def test_a_journal_with_timelines_is_not_paged() -> None:
     history.close_pages(10)
     assert [1, 2, 3, 4, 5] == [record.seq for record in history.records]
     assert type(history.journal) is list
+
+
+@pytest.mark.parametrize("place", [1, 4, 6, 7, 10])
+def test_a_journal_of_which_records_were_dropped_is_in_memory_again(place: int) -> None:
+    records = simple(14)
+    records[place] = DroppedRecord(place + 1, next(iter(DropReason)))
+    whole, history, store = History("kelp-42", records), History("kelp-42"), Store(records)
+    history.read_in_pages(store.read)
+    for begin in range(0, len(records), 4):
+        some = records[begin : begin + 4]
+        history.read_closed(some, some[-1].seq, None)
+    assert records == list(history.journal)
+    assert list(whole.records) == list(history.records)
+    assert whole.latest == dict(history.latest)
+    assert whole.next_order == history.next_order
