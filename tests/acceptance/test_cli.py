@@ -519,7 +519,7 @@ def test_a_named_store_is_part_of_how_to_go_on(folder: Path) -> None:
 
 
 def test_list_shows_the_newest_first_and_chooses(folder: Path) -> None:
-    assert "There is no store at 'sqlite:///.limpet/runs.db' yet." in limpet("list").stderr
+    assert f"There is no store at 'sqlite:///{folder}/.limpet/runs.db' yet." in limpet("list").stderr
     assert not (folder / ".limpet").exists(), "looking made a store"
     done("run", "pipeline:nothing", "--id", "first", "--tag", "a", "--tag", "b")
     (folder / "broken").touch()
@@ -737,13 +737,13 @@ def test_a_duration_is_short(seconds: float, expected: str) -> None:
 
 
 def test_the_entry_point_ends_with_the_exit_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["limpet", "show", "x"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert 2 == ended.value.code
-    assert capsys.readouterr().err.startswith("There is no store at 'sqlite:///.limpet/runs.db' yet.")
+    assert capsys.readouterr().err.startswith(f"There is no store at 'sqlite:///{folder}/.limpet/runs.db' yet.")
 
 
 def test_version_says_which_limpet_this_is() -> None:

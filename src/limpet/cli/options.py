@@ -14,7 +14,7 @@ from limpet.client import Limpet
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STORE_HELP = "The store. Default: as configured (LIMPET_STORE), else sqlite:///.limpet/runs.db."
+STORE_HELP = "The store. Default: as configured (LIMPET_STORE), else .limpet/runs.db in the project."
 
 
 def _remember_store(context: click.Context, _: click.Parameter, url: str | None) -> str | None:

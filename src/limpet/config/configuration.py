@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from limpet.config.files import ConfigurationFile, Unreadable, find_file, identity, read_file
+from limpet.config.files import ConfigurationFile, Unreadable, anchored_url, find_file, identity, read_file
 from limpet.config.merging import ARGUMENT, Found, Merged, Source, in_tables, in_variables, merged, store_of
 from limpet.config.model import SETTINGS, BudgetSettings, Settings
 from limpet.config.problems import unknown_key
-from limpet.config.project import anchored_code, working_folder
+from limpet.config.project import anchored_code, project_folder, working_folder
 from limpet.config.reloading import Change, Reloaded, differences, with_fixed
 from limpet.config.retention_table import retention_of
 from limpet.config.retry_tables import retry_configs
@@ -245,6 +245,9 @@ def _read(sources: _Sources) -> tuple[Merged, ConfigurationFile | None]:
         }
         said = {key: anchor(read.values[key]) for key, anchor in anchored.items() if _is_in_file(read, key)}
         read = Merged(values={**read.values, **said}, origins=read.origins)
+    if read.origins["store"].source is Source.DEFAULT:
+        store = anchored_url(read.values["store"], project_folder(sources.folder))
+        read = Merged(values={**read.values, "store": store}, origins=read.origins)
     return read, file
 
 

@@ -67,12 +67,17 @@ class ConfigurationFile:
 
     def anchored(self, url: str, folder: Path) -> str:
         """The URL of a store in this file, whose path is relative to the file, as it is from the working folder."""
-        parts = parse_store_url(url)
-        if not parts.path or os.path.isabs(parts.path) or self.path.parent == folder:
-            return url
-        whole = quote(str(self.path.parent / parts.path))
-        _, mark, query = url.partition("?")
-        return f"{parts.scheme}://{'/' if parts.scheme == 'sqlite' else ''}{whole}{mark}{query}"
+        return url if self.path.parent == folder else anchored_url(url, self.path.parent)
+
+
+def anchored_url(url: str, folder: Path) -> str:
+    """The URL of a store with an absolute path: a relative one is meant from that folder."""
+    parts = parse_store_url(url)
+    if not parts.path or os.path.isabs(parts.path):
+        return url
+    whole = quote(str(folder / parts.path))
+    _, mark, query = url.partition("?")
+    return f"{parts.scheme}://{'/' if parts.scheme == 'sqlite' else ''}{whole}{mark}{query}"
 
 
 def find_file(folder: Path) -> ConfigurationFile | None:

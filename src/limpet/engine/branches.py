@@ -18,7 +18,7 @@ from contextvars import Context, copy_context
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from limpet.engine.completion import WAIT_FOR, Listed, Lists, name_of, who_makes
+from limpet.engine.completion import WAIT_FOR, Listed, Lists, coroutine_of_user, name_of, who_makes
 from limpet.engine.given_contexts import InGivenContext
 from limpet.engine.keyed import until_released
 from limpet.engine.live import LiveState
@@ -106,7 +106,8 @@ class _Factory:
             return (
                 asyncio.Task(coro, loop=loop, **options) if self.before is None else self.before(loop, coro, **options)
             )
-        is_call = _is_call(coro)
+        of_user = coroutine_of_user(coro)
+        is_call = _is_call(of_user)
         maker, user = who_makes(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the only way to know
         # In newer Pythons ``wait_for`` awaits a coroutine in the task that calls it, so its calls are of that task.
         is_awaited = maker is not None and maker.f_code is WAIT_FOR
@@ -114,7 +115,7 @@ class _Factory:
         given = context
         if not scope.event.is_closed and not is_awaited and coro is not self.main:
             if not is_call:
-                scope = scope.branch(label("task", name_of(coro))) if listed is None else listed.branches[coro]
+                scope = scope.branch(label("task", name_of(of_user))) if listed is None else listed.branches[coro]
                 context = copy_context() if given is None else given.copy()
                 context.run(current_scope.set, scope)
             if given is not None and listed is None:

@@ -142,6 +142,16 @@ class Lists:
         return listed
 
 
+def coroutine_of_user(coro: Any) -> Any:
+    """The coroutine that a task is made for. Most versions of anyio wrap it in one of their own, each in another."""
+    frame = getattr(coro, "cr_frame", None)
+    if frame is None or frame.f_globals.get("__name__", "").partition(".")[0] != "anyio":
+        return coro
+    given = list(frame.f_locals.values())
+    held = (getattr(each, "_coro", None) for each in given)
+    return next((each for each in (*given, *held) if asyncio.iscoroutine(each)), coro)
+
+
 def name_of(coro: Any) -> str:
     """What a coroutine is called, for the name of its branch."""
     name = getattr(coro, "__qualname__", None) or type(coro).__name__
