@@ -49,7 +49,7 @@ from limpet.cli.show import show
 from limpet.cli.usage import usage
 from limpet.cli.validate import rehearse, validate
 from limpet.cli.verify import doctor, verify
-from limpet.engine.threads import is_anything_given_up
+from limpet.engine.threads import is_any_at_work, is_anything_given_up
 from limpet.errors import ConfigurationError, LimpetError
 from limpet.escapes import harmless
 from limpet.logs import make_harmless
@@ -234,7 +234,7 @@ def _make_python_harmless() -> None:
 def _leave_at_once(code: str | int | None) -> None:
     """End the process although a plain function of the pipeline still runs on its thread: the state is settled."""
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
-    if others:
+    if others or is_any_at_work():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else ExitCode.DONE)

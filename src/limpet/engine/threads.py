@@ -126,6 +126,11 @@ def _end_child(function: Callable[..., Any], error: BaseException | None) -> NoR
     os._exit(status)
 
 
+def is_any_at_work() -> bool:
+    """Whether a plain function still runs, for which the end of the process would wait."""
+    return _workers.is_any_at_work
+
+
 def is_anything_given_up() -> bool:
     """Whether a plain function that nobody waits for any more still runs: the process would wait for it at its end."""
     return bool(_given_up)

@@ -84,6 +84,11 @@ class Workers:
             if worker in self._all:
                 self._free.append(worker)
 
+    @property
+    def is_any_at_work(self) -> bool:
+        with self._lock:
+            return len(self._all) > len(self._free)
+
     def retire(self, worker: _Worker) -> bool:
         """Let a thread end that has waited for long. False if it was given a job meanwhile."""
         with self._lock:
