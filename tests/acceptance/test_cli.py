@@ -481,11 +481,12 @@ def test_a_result_that_cannot_be_stored_fails_the_run() -> None:
     assert "The run failed at unstorable::agent_call: ValueNotStorable: result cannot be stored" in result.stderr
 
 
-def test_a_pipeline_that_leaves_is_interrupted() -> None:
+def test_a_pipeline_that_leaves_is_handed_back() -> None:
     result = limpet("run", "pipeline:leaves", "--id", "x")
     assert 1 == result.exit_code
     assert "The pipeline called sys.exit(3). Go on with: limpet resume x" == result.stderr.splitlines()[-1]
-    assert "interrupted" == json_of(done("show", "x", "--json"))["status"]
+    state = json_of(done("show", "x", "--json"))
+    assert ("running", False) == (state["status"], state["is_held"])
 
 
 def test_drift_is_told(folder: Path) -> None:

@@ -468,7 +468,7 @@ def test_diff_tells_new_and_removed_events_and_storage() -> None:
     assert "    storage['stage']: 1 -> 2\n" in done("diff", f"x:c{first}", f"x:c{second}").stdout
     found = json_of(done("diff", f"x:c{first}", "x", "--json"))
     place = {"place": "storage['stage']", "before": "1", "after": "2", "kind": "changed"}
-    assert [{"key": "stage", "is_artifact": False, "differences": [place]}] == found["changed_storage"]
+    assert [{"key": "stage", "differences": [place]}] == found["changed_storage"]
     assert [FETCH_2, "completed"] == [
         json_of(done("diff", "one", "two", "--json"))["new_events"][0][key] for key in ("address", "status")
     ]

@@ -119,6 +119,10 @@ def test_a_state_is_resumed_by_the_file_that_its_script_was(store: str, tmp_path
     with inside(store, ttl_s=30) as process:
         process.kill()
         process.wait()
-    code = "import asyncio, sys; from limpet import Limpet;print(asyncio.run(Limpet(sys.argv[1]).resume('leased')))"
-    resumed = subprocess.run([sys.executable, "-c", code, store], capture_output=True, text=True, cwd=tmp_path)
+    code = (
+        "import asyncio, sys; from limpet import Limpet; "
+        "print(asyncio.run(Limpet(sys.argv[1], modules=sys.argv[2:]).resume('leased')))"
+    )
+    script = str(Path(__file__).with_name("leasing_program.py"))
+    resumed = subprocess.run([sys.executable, "-c", code, store, script], capture_output=True, text=True, cwd=tmp_path)
     assert ("['begun', 'elsewhere', 'ended']\n", "") == (resumed.stdout, resumed.stderr)

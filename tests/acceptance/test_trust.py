@@ -89,6 +89,9 @@ def test_no_command_runs_what_a_forged_export_names(command: str, machine: Machi
     answer = machine.typed(*COMMANDS[command], "--json")
     assert not machine.canary.exists(), answer.stdout
     told = answer.stdout + answer.stderr
+    if command == "answer":  # It is checked by what is recorded.
+        assert 0 == answer.returncode, told
+        return
     assert 0 != answer.returncode, told
     assert (True, True) == (str(machine.evil) in told, "--app" in told), told
 
@@ -133,8 +136,7 @@ def test_a_program_does_not_run_what_a_forged_state_names(machine: Machine, monk
         ):
             with pytest.raises(AgentNotAllowed, match="evil_flow"):
                 asyncio.run(begin())
-        with pytest.raises(AgentNotAllowed, match="evil_flow"):
-            client.answer("asking", "red")
+        client.answer("asking", "red")  # It is checked by what is recorded, and imports nothing.
         assert "evil_flow" in str(asyncio.run(client.validate(["done"]))["done"])
     assert not machine.canary.exists()
 

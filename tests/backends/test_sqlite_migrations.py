@@ -19,7 +19,7 @@ from limpet.backends.sqlite import SQLiteStateBackend
 from limpet.backends.sqlite.connection import SCHEMA_VERSION
 from limpet.backends.sqlite.driver import Connection, connect
 from limpet.backends.sqlite.queries import MIGRATIONS
-from limpet.errors import BackendUnavailable
+from limpet.errors import StoreDamaged
 from limpet.model import Base, Holder, StateHeader, StateMetadata, StateStatus
 
 SCHEMAS = {
@@ -184,7 +184,7 @@ def test_a_migration_that_fails_half_way_leaves_the_store_as_it_was(
         last = MIGRATIONS[SCHEMA_VERSION]
         broken = last.replace("PRAGMA user_version", "SELECT * FROM nowhere; PRAGMA user_version")
         patched.setitem(MIGRATIONS, SCHEMA_VERSION, broken)
-        with pytest.raises(BackendUnavailable, match="no such table: nowhere"):
+        with pytest.raises(StoreDamaged, match="no such table: nowhere"):
             SQLiteStateBackend(old)
     assert (before, version) == (_schema(old), _version(old))
     with SQLiteStateBackend(old) as backend:

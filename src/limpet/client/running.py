@@ -155,9 +155,9 @@ class Running(OpenedStore):
     ) -> tuple[Actor[..., R], tuple[Any, ...], dict[str, Any]]:
         """The agent of a run that is asked for, and its arguments. Raises UsageError or TypeError where they are none,
         and warns where no other process could resume it."""
-        actor, args, kwargs = call_of(given, args, kwargs)
         if isinstance(given, Actor):
-            _require_other_names(actor)
+            _require_other_names(given)
+        actor, args, kwargs = call_of(given, args, kwargs)
         actor = with_owner(actor, self._stored)
         if self.backend.outlives_process:
             tell_not_resumable(actor)

@@ -21,7 +21,6 @@ from limpet.engine.actors import Actor, FunctionActor, declared_once
 from limpet.engine.named_agent import parts_of, shown
 from limpet.errors import AgentNotFound
 from limpet.model import EventType
-from limpet.model.notebooks import is_of_notebook
 
 if TYPE_CHECKING:
     from limpet.engine.allowed_code import AllowedCode
@@ -83,8 +82,6 @@ def import_actor(reference: str) -> Actor[..., Any]:
 
     Raises AgentNotFound that says what is missing.
     """
-    if is_of_notebook(reference):
-        raise AgentNotFound(reference, "it was declared in a notebook, and can be imported from nowhere; run its cells")
     place, qualified = parts_of(reference)
     return _actor_in(import_code(place, reference), qualified, reference)
 
@@ -117,9 +114,10 @@ def _entry(module: ModuleType, qualified: str) -> Any:
     owner: Any = None
     for part in owners:
         owner = space.get(part)
-        if not _is_class(owner):
+        if owner is None:
             return None
-        space = entries_of_class(owner)
+        # The methods of an object are those of its class: what the object says of itself is not asked for.
+        space = entries_of_class(owner if _is_class(owner) else cast("type[object]", type(owner)))
     return _unwrapped(space.get(name), owner)
 
 
@@ -127,7 +125,8 @@ def _unwrapped(found: Any, owner: Any) -> Any:
     """What a class gives for an actor that was declared as one of its static or class methods."""
     kind = cast("type[object]", type(found))
     if kind not in (staticmethod, classmethod):
-        return found
+        is_method = owner is not None and not _is_class(owner) and issubclass(kind, FunctionActor)
+        return found.__get__(owner) if is_method else found
     wrapped = found.__func__
     is_bound = kind is classmethod and issubclass(type(wrapped), FunctionActor)
     return wrapped.__get__(owner) if is_bound else wrapped

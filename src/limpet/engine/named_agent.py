@@ -12,6 +12,7 @@ import msgspec
 from limpet.errors import AgentNotFound, StateCorrupted
 from limpet.journal.address import parse
 from limpet.model import DamagedRecord, DroppedRecord, EventRecord, ExecutionStatus, Record, StateHeader
+from limpet.model.notebooks import is_of_notebook
 
 
 class NamedAgent(msgspec.Struct, frozen=True):
@@ -62,6 +63,8 @@ def disagreement(header: StateHeader, first: Record | DamagedRecord | None) -> s
 
 def parts_of(reference: str) -> tuple[str, str]:
     """The module or the file of a reference, and the name in it. Raises AgentNotFound."""
+    if is_of_notebook(reference):
+        raise AgentNotFound(reference, "it was declared in a notebook, and can be imported from nowhere; run its cells")
     place, _, qualified = reference.rpartition(":")
     if not (place.endswith(".py") or _is_name(place)) or not _is_name(qualified):
         raise AgentNotFound(reference, "it is not of the form module:agent")

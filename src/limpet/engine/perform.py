@@ -360,7 +360,12 @@ async def _go_on_after_failure(
         refuse_late(scope, call)
     again = await try_again(scope, child, call, start, error, duration_s)
     if again is None:
-        await _settle_failure(scope, child, call, start, error, duration_s)
+        try:
+            await _settle_failure(scope, child, call, start, error, duration_s)
+        except LimpetError:
+            if not ends_program(error):
+                raise
+            # Where nothing can be recorded, as in a forked child, the program ends all the same.
         return None
     if scope.event.is_closed:
         refuse_late(scope, call)
