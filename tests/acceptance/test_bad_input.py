@@ -7,6 +7,7 @@ import gc
 import json
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -156,16 +157,19 @@ def test_an_explicit_state_has_no_agent_to_resume(client: Limpet) -> None:
 
 
 def test_an_agent_that_is_gone_is_named(client: Limpet) -> None:
-    def run_a_passing_one() -> None:
+    def run_a_passing_one() -> weakref.ref[object]:
         @agent(name="passing")
         async def passing() -> None:
             raise RuntimeError
 
         with pytest.raises(RuntimeError):
             client.run_sync(passing, state_id="passing")
+        return weakref.ref(passing)
 
-    run_a_passing_one()
-    gc.collect()
+    gone = run_a_passing_one()
+    for _ in range(10):  # One collection does nothing while another thread is in the middle of one.
+        gc.collect()
+    assert gone() is None
     with pytest.raises(AgentNotFound, match="declared inside a function"):
         asyncio.run(client.resume("passing"))
 

@@ -341,6 +341,7 @@ def test_people_are_told_that_no_process_holds_it_and_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     with Limpet("sqlite:///runs.db") as client:
         left_in_the_middle(client, works)
     listed = CliRunner().invoke(commands, ["list", "--store", "sqlite:///runs.db"])
