@@ -145,7 +145,8 @@ def _change_file(chance: Chance, root: Path, file: Path) -> None:
             file.symlink_to(chance.one_of("/dev/zero", "../../outside/canary.py", file.name, root))
         case 2:
             named = file.with_name(chance.one_of("journal-900000000000.jsonl", "journal-000000002.jsonl", "x", "lock"))
-            file.rename(named)
+            if not named.is_dir():
+                file.rename(named)
         case 3 if file.suffix == ".jsonl":
             _pack(chance, file, data)
         case 4:
