@@ -187,7 +187,7 @@ def names_around(function: Any) -> dict[str, object]:
     while frame is not None and wanted:
         is_around = any(frame.f_globals is each.__globals__ for each in chain)
         if is_around and frame.f_locals is not frame.f_globals:
-            for name in wanted & frame.f_locals.keys():
+            for name in wanted.intersection(frame.f_locals):
                 found.setdefault(name, frame.f_locals[name])
         frame = frame.f_back
     return found
