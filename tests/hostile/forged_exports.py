@@ -18,6 +18,7 @@ from hostile.fuzzing import pack, parse
 
 from limpet.codec.frames import first_link, forked_link
 from limpet.engine.portable.form import Manifest
+from limpet.errors import LimpetError
 from limpet.lines import content_of, frame_of, from_line
 
 Tree = dict[str, bytes]
@@ -155,7 +156,7 @@ def _sum_up(chance: Chance, tree: Tree, manifest: dict[str, Any]) -> None:
     text = json_text(manifest)
     try:
         said = msgspec.json.decode(text, type=Manifest)
-    except (ValueError, RecursionError, msgspec.MsgspecError):
+    except (ValueError, RecursionError, msgspec.MsgspecError, LimpetError):
         tree["limpet.json"] = text
         return
     kept = msgspec.json.encode(msgspec.structs.replace(said, sha256=""))

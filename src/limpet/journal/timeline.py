@@ -136,8 +136,15 @@ def _has(part: Part, record: DroppedRecord) -> bool:
     return part.first <= record.seq <= part.last and (not part.below or record.order < part.below)
 
 
+_END_OF_TIME = 253_402_300_800.0
+"""The first second after the year 9999, behind which there are no dates."""
+
+
 def require_whole(state_id: str, record: TimelineRecord) -> None:
-    """Raises StateCorrupted where the parts of a timeline are not stretches of what stands before it, in order."""
+    """Raises StateCorrupted where the parts of a timeline are not stretches of what stands before it, in order, or it
+    began at no time that there is."""
+    if not 0 <= record.at < _END_OF_TIME:
+        raise StateCorrupted(state_id, record.seq, f"it says that a timeline began at {record.at!r}")
     reached = 0
     for part in record.parts:
         if not reached < part.first <= part.last < record.seq or part.below < 0:

@@ -349,3 +349,9 @@ def test_records_belong_in_order_and_without_those_that_begin_timelines(journal:
     journal.call(B)
     records: list[Record] = list(belonging(journal.history.journal, journal.history.parts()))
     assert journal.history.records == records
+
+
+@pytest.mark.parametrize("at", [1e18, 253_402_300_800.0, -1.0, float("inf"), float("nan")])
+def test_a_timeline_that_began_at_no_time_that_there_is_is_damage(at: float) -> None:
+    with pytest.raises(StateCorrupted, match="a timeline began at"):
+        History("kelp-42", [TimelineRecord(1, at, 2, 1)], 1)
